@@ -61,8 +61,8 @@ final class SimulatedCoordinator: BrokerClient {
         stores.append(store)
         var draws = random.fork()
         let service = CallService(store: store, settings: world.settings)
-        service.owes = { [unowned self] ids in self.deliverer?.committed(ids) }
-        service.owesPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
+        service.onOutboxEntries = { [unowned self] ids in self.deliverer?.committed(ids) }
+        service.onPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
         let loop = CoordinatorLoop(service, clock: { [unowned(unsafe) world] in world.now }) {
             draws.between($0.lowerBound, $0.upperBound)
         }

@@ -150,8 +150,8 @@ package final class MemoryCallStore: CallStore {
         if let refusal = refusal(of: commit) { return refusal }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
-        if let owed = commit.owed {
-            contents.outbox.append(owed, commit.id, now: clock(), encode: RecordCodec.encode)
+        if let entries = commit.outboxEntries {
+            contents.outbox.append(entries, commit.id, now: clock(), encode: RecordCodec.encode)
         }
         if commit.pushes, let callID = commit.id.callID { contents.pushes.enter(callID, now: clock()) }
         entry.record = commit.record

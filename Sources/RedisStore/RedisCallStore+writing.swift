@@ -124,13 +124,13 @@ extension RedisCallStore {
     }
 
     private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
-        let endpoints = commit.owed?.to ?? []
-        let revisions = commit.owed?.revisions ?? []
-        let owed = revisions.isEmpty ? 0 : 1 + 2 * revisions.count
+        let endpoints = commit.outboxEntries?.to ?? []
+        let revisions = commit.outboxEntries?.revisions ?? []
+        let outboxWords = revisions.isEmpty ? 0 : 1 + 2 * revisions.count
         let pushes = commit.pushes && commit.id.callID != nil ? pushes(in: partition(of: commit.id)) : nil
         pipeline.script(
             .commit, keys: 2 + 6 * endpoints.count + (pushes == nil ? 0 : 2),
-            arguments: 8 + owed + 3 * commit.notes.count
+            arguments: 8 + outboxWords + 3 * commit.notes.count
         ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
@@ -159,8 +159,8 @@ extension RedisCallStore {
                 $0.add("")
                 $0.add("")
             }
-            $0.add(Int64(owed))
-            if owed > 0 { $0.add(commit.record.owner?.string ?? "") }
+            $0.add(Int64(outboxWords))
+            if outboxWords > 0 { $0.add(commit.record.owner?.string ?? "") }
             for (place, revision) in revisions.enumerated() {
                 $0.add("\(revision.number):\(revision.time):")
                 // The last revision is the record that is written.

@@ -112,9 +112,9 @@ extension SQLiteCallStore: OutboxStore {
     // MARK: Lines
 
     /// Adds entries within the transaction of the commit.
-    func append(_ owed: Owed, _ id: RecordID) throws(StoreError) {
-        for name in owed.to {
-            for revision in owed.revisions {
+    func append(_ entries: OutboxEntries, _ id: RecordID) throws(StoreError) {
+        for name in entries.to {
+            for revision in entries.revisions {
                 try insert(
                     OutboxItem(
                         endpoint: name, id: id, number: revision.number, time: revision.time,

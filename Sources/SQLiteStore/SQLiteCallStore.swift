@@ -190,7 +190,7 @@ package final class SQLiteCallStore: CallStore {
         }
         for note in commit.notes { try write(note, number) }
         try writeOutstanding(of: commit)
-        if let owed = commit.owed { try append(owed, commit.id) }
+        if let entries = commit.outboxEntries { try append(entries, commit.id) }
         if commit.pushes, let callID = commit.id.callID { try enter(callID) }
         return .committed(version: commit.expected + 1)
     }

@@ -22,11 +22,11 @@ import Testing
     @Test(arguments: [phone, web])
     func aBusyInviteeIsOwedNothing(device: DeviceID) throws {
         let scene = try Scene(.advanced, [bob, carol], busy: [bob]) { $0.ifBusy = .reject }
-        #expect(scene.owed(bob, on: device) == nil)
+        #expect(scene.delivery(bob, on: device) == nil)
         try scene.accept(carol)
-        #expect(scene.owed(bob, on: device) == nil)
+        #expect(scene.delivery(bob, on: device) == nil)
         try scene.end(by: carol)
-        #expect(scene.owed(bob, on: device) == nil)
+        #expect(scene.delivery(bob, on: device) == nil)
     }
 
     // "If all invitees were busy, the call is `ended` with `endReason` `busy`."
@@ -42,7 +42,7 @@ import Testing
     @Test func withIfBusyRingABusyInviteeRings() throws {
         let scene = try Scene(.common, [bob], busy: [bob])
         #expect(scene.state(bob) == .inviting)
-        #expect(scene.owed(bob) == .invited)
+        #expect(scene.delivery(bob) == .invited)
     }
 
     // "**Glare**: … becomes A's `call.accept` of it … the response carries that call and `"merged":true`."

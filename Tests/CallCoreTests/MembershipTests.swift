@@ -166,8 +166,8 @@ import Testing
         #expect(scene.call.state == .ended)
         #expect(scene.call.endReason == .cancelled)
         #expect(scene.call.members.map(\.state) == [.accepted, .cancelled, .cancelled])
-        #expect(scene.owed(bob) == nil)
-        #expect(scene.owed(carol) == nil)
+        #expect(scene.delivery(bob) == nil)
+        #expect(scene.delivery(carol) == nil)
         #expect(scene.call.revision == 1)
     }
 }

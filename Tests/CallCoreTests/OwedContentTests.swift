@@ -41,7 +41,7 @@ import Testing
         #expect(event.changed == [bob, carol, dave])
         #expect(event.changes.map(\.state) == [.received, .rejected, .accepted])
         #expect(scene.event(alice, acked: 3)?.changed == [dave])
-        #expect(scene.owed(alice, acked: 4) == nil)
+        #expect(scene.delivery(alice, acked: 4) == nil)
     }
 
     @Test func twoChangesOfOneMemberAreOneEntryWithTheLatest() throws {
@@ -70,7 +70,7 @@ import Testing
         }
         for acked in 0...scene.call.revision {
             for device in [phone, web] {
-                #expect(scene.owed(bob, on: device, acked: acked) != .invited)
+                #expect(scene.delivery(bob, on: device, acked: acked) != .invited)
             }
         }
     }
@@ -113,7 +113,7 @@ import Testing
         try scene.accept(bob, on: phone)
         let known = scene.call.revision
         try scene.join(bob, on: web)
-        #expect(scene.owed(alice, acked: known) == nil)
+        #expect(scene.delivery(alice, acked: known) == nil)
         try scene.add([carol])
         #expect(scene.event(alice, acked: known)?.changed == [carol])
     }
@@ -204,10 +204,10 @@ import Testing
         try scene.accept(bob)
         try scene.end(by: bob)
         scene.pass(60 * seconds - 1)
-        #expect(scene.owed(alice, acked: 2) == .ended)
+        #expect(scene.delivery(alice, acked: 2) == .ended)
         scene.pass(1)
-        #expect(scene.owed(alice, acked: 2) == nil)
-        #expect(scene.owed(alice) == nil)
+        #expect(scene.delivery(alice, acked: 2) == nil)
+        #expect(scene.delivery(alice) == nil)
     }
 
     @Test func howLongAnEndedCallIsOwedIsASetting() throws {
@@ -216,9 +216,9 @@ import Testing
         let scene = try Scene(settings: settings)
         try scene.cancel()
         scene.pass(2 * seconds - 1)
-        #expect(scene.owed(bob) == .cancelled)
+        #expect(scene.delivery(bob) == .cancelled)
         scene.pass(1)
-        #expect(scene.owed(bob) == nil)
+        #expect(scene.delivery(bob) == nil)
     }
 
     // "a session begins at revision 0 (so a restarted app is told again of a call that still rings), except that calls
@@ -228,17 +228,17 @@ import Testing
         let scene = try Scene()
         scene.ack(bob)
         scene.pass(20 * seconds)
-        #expect(scene.owed(bob, acked: 0, online: scene.now) == .invited)
+        #expect(scene.delivery(bob, acked: 0, online: scene.now) == .invited)
     }
 
     @Test func aSessionIsOwedCallsThatEndedSinceItBeganAndNoneBefore() throws {
         let scene = try Scene()
         scene.pass(5 * seconds)
         try scene.cancel()
-        #expect(scene.owed(bob, online: scene.now - 1) == .cancelled)
-        #expect(scene.owed(bob, online: scene.now) == .cancelled)
-        #expect(scene.owed(bob, online: scene.now + 1) == nil)
-        #expect(scene.owed(bob) == .cancelled, "a device without presence has no session that could be too young")
+        #expect(scene.delivery(bob, online: scene.now - 1) == .cancelled)
+        #expect(scene.delivery(bob, online: scene.now) == .cancelled)
+        #expect(scene.delivery(bob, online: scene.now + 1) == nil)
+        #expect(scene.delivery(bob) == .cancelled, "a device without presence has no session that could be too young")
     }
 
     @Test func anAcceptedDeviceThatRestartedIsBroughtUpToDate() throws {

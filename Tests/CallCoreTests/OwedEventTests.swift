@@ -9,27 +9,27 @@ import Testing
     @Test(arguments: ["inviting", "notYetReceived", "received"])
     func aPendingUsersDeviceIsOwedTheInvitationUntilItAcksIt(state: String) throws {
         let scene = try Situation.invitee(mode: "common", call: "live", state: state)
-        #expect(scene.owed(bob, on: phone) == .invited)
-        #expect(scene.owed(bob, on: web) == .invited)
-        #expect(scene.owed(bob, on: phone, acked: 1) != .invited)
-        #expect(scene.owed(bob, on: phone, acked: scene.call.revision) == nil)
+        #expect(scene.delivery(bob, on: phone) == .invited)
+        #expect(scene.delivery(bob, on: web) == .invited)
+        #expect(scene.delivery(bob, on: phone, acked: 1) != .invited)
+        #expect(scene.delivery(bob, on: phone, acked: scene.call.revision) == nil)
     }
 
     @Test func anAckFromBeforeTheInvitationDoesNotCountForIt() throws {
         let scene = try Scene(.advanced)
         try scene.add([carol])
-        #expect(scene.owed(carol, acked: 1) == .invited)
-        #expect(scene.owed(carol, acked: 2) == nil)
+        #expect(scene.delivery(carol, acked: 1) == .invited)
+        #expect(scene.delivery(carol, acked: 2) == nil)
     }
 
     @Test func aReinvitationIsOwedAgain() throws {
         let scene = try Scene(.advanced, [bob, carol])
         try scene.reject(bob, on: phone)
         let known = scene.call.revision
-        #expect(scene.owed(bob, on: phone, acked: known) == nil)
+        #expect(scene.delivery(bob, on: phone, acked: known) == nil)
         try scene.add([bob])
-        #expect(scene.owed(bob, on: phone, acked: known) == .invited)
-        #expect(scene.owed(bob, on: web, acked: known) == .invited)
+        #expect(scene.delivery(bob, on: phone, acked: known) == .invited)
+        #expect(scene.delivery(bob, on: web, acked: known) == .invited)
     }
 
     // "so that a broker never delivers an invitation that is over": the service does not either.
@@ -37,9 +37,9 @@ import Testing
     @Test func anInvitationThatExpiredIsNotOwedWhileNobodyServedItsExpiry() throws {
         let scene = try Scene { $0.timeout = 10 }
         scene.passUnserved(10 * seconds - 1)
-        #expect(scene.owed(bob) == .invited)
+        #expect(scene.delivery(bob) == .invited)
         scene.passUnserved(1)
-        #expect(scene.owed(bob) != .invited)
+        #expect(scene.delivery(bob) != .invited)
     }
 
     // "2. its user accepted, rejected or joined on another device → `call.handledElsewhere`, once acked nothing more"
@@ -53,22 +53,22 @@ import Testing
         default: try scene.join(bob, on: phone)
         }
         let handled = scene.call.revision
-        #expect(scene.owed(bob, on: phone, acked: handled) == nil)
-        #expect(scene.owed(bob, on: web) == .handledElsewhere)
-        #expect(scene.owed(bob, on: web, acked: 1) == .handledElsewhere)
-        #expect(scene.owed(bob, on: web, acked: handled) == nil)
+        #expect(scene.delivery(bob, on: phone, acked: handled) == nil)
+        #expect(scene.delivery(bob, on: web) == .handledElsewhere)
+        #expect(scene.delivery(bob, on: web, acked: 1) == .handledElsewhere)
+        #expect(scene.delivery(bob, on: web, acked: handled) == nil)
         try scene.accept(carol)
-        #expect(scene.owed(bob, on: web, acked: handled) == nil, "nothing more, whatever others do")
+        #expect(scene.delivery(bob, on: web, acked: handled) == nil, "nothing more, whatever others do")
         try scene.end(by: alice)
-        #expect(scene.owed(bob, on: web, acked: handled) == nil, "not even the end")
-        #expect(scene.owed(bob, on: web) == .handledElsewhere, "and never the invitation")
+        #expect(scene.delivery(bob, on: web, acked: handled) == nil, "not even the end")
+        #expect(scene.delivery(bob, on: web) == .handledElsewhere, "and never the invitation")
     }
 
     @Test func theOtherDevicesOfAUserWhoAnsweredACommonCallAreOwedHandledElsewhere() throws {
         let scene = try Scene()
         try scene.accept(bob, on: phone)
         #expect(!scene.call.isLive)
-        #expect(scene.owed(bob, on: web) == .handledElsewhere)
+        #expect(scene.delivery(bob, on: web) == .handledElsewhere)
     }
 
     @Test func aMoveToAnotherDeviceIsOwedToTheDeviceThatHadTheCall() throws {
@@ -76,27 +76,27 @@ import Testing
         try scene.accept(bob, on: phone)
         let known = scene.call.revision
         try scene.join(bob, on: web)
-        #expect(scene.owed(bob, on: phone, acked: known) == .handledElsewhere)
-        #expect(scene.owed(bob, on: web, acked: scene.call.revision) == nil)
+        #expect(scene.delivery(bob, on: phone, acked: known) == .handledElsewhere)
+        #expect(scene.delivery(bob, on: web, acked: scene.call.revision) == nil)
     }
 
     // "the inviter's other devices get `call.created` likewise"
 
     @Test func theInvitersOtherDevicesAreOwedCreatedOnce() throws {
         let scene = try Scene(.common, [bob, carol])
-        #expect(scene.owed(alice, on: web) == .created)
-        #expect(scene.owed(alice, on: web, acked: 1) == nil)
-        #expect(scene.owed(alice, on: phone, acked: 1) == nil)
+        #expect(scene.delivery(alice, on: web) == .created)
+        #expect(scene.delivery(alice, on: web, acked: 1) == nil)
+        #expect(scene.delivery(alice, on: phone, acked: 1) == nil)
         try scene.accept(bob)
-        #expect(scene.owed(alice, on: web, acked: 1) == nil)
-        #expect(scene.owed(alice, on: web) == .created)
+        #expect(scene.delivery(alice, on: web, acked: 1) == nil)
+        #expect(scene.delivery(alice, on: web) == .created)
     }
 
     @Test func theInvitersOtherDevicesAreOwedHandledElsewhereWhenTheCallMovesToOneOfThem() throws {
         let scene = try Scene(.advanced)
         try scene.join(alice, on: web)
-        #expect(scene.owed(alice, on: phone, acked: 1) == .handledElsewhere)
-        #expect(scene.owed(alice, on: tablet, acked: 1) == .handledElsewhere)
+        #expect(scene.delivery(alice, on: phone, acked: 1) == .handledElsewhere)
+        #expect(scene.delivery(alice, on: tablet, acked: 1) == .handledElsewhere)
     }
 
     // "3. its user became `cancelled` or `timeout` since → that"
@@ -105,21 +105,21 @@ import Testing
     func aCancelledUsersDevicesAreOwedTheCancel(acked: Int, expected: EventName?) throws {
         let scene = try Scene()
         try scene.cancel()
-        #expect(scene.owed(bob, on: phone, acked: acked) == expected)
-        #expect(scene.owed(bob, on: web, acked: acked) == expected)
+        #expect(scene.delivery(bob, on: phone, acked: acked) == expected)
+        #expect(scene.delivery(bob, on: web, acked: acked) == expected)
     }
 
     @Test(arguments: [(0, EventName?.some(.timeout)), (1, .timeout), (2, nil)])
     func theDevicesOfAUserWhoseInvitationExpiredAreOwedTheTimeout(acked: Int, expected: EventName?) throws {
         let scene = try Scene()
         scene.pass(60 * seconds)
-        #expect(scene.owed(bob, acked: acked) == expected)
+        #expect(scene.delivery(bob, acked: acked) == expected)
     }
 
     @Test func aPendingUserWhoIsCancelledByTheEndOfTheCallIsOwedTheCancel() throws {
         let scene = try Scene(.advanced, [bob, carol])
         try scene.quit(alice)
-        #expect(scene.owed(bob, acked: 1) == .cancelled)
+        #expect(scene.delivery(bob, acked: 1) == .cancelled)
     }
 
     @Test func aCancelledUserIsOwedNothingOfTheCallThatGoesOn() throws {
@@ -128,7 +128,7 @@ import Testing
         let known = scene.call.revision
         try scene.accept(carol)
         try scene.end(by: carol)
-        #expect(scene.owed(bob, acked: known) == nil)
+        #expect(scene.delivery(bob, acked: known) == nil)
     }
 
     // "4. the (advanced) call ended since → `call.ended`": to "every live member"
@@ -139,12 +139,12 @@ import Testing
         try scene.reject(dave)
         let known = scene.call.revision
         try scene.end(by: bob)
-        #expect(scene.owed(alice, acked: known) == .ended)
-        #expect(scene.owed(carol, acked: known) == .ended)
-        #expect(scene.owed(carol) == .ended, "a member still pending does not ring any more")
-        #expect(scene.owed(dave, acked: known) == nil)
-        #expect(scene.owed(bob, acked: known + 1) == nil)
-        #expect(scene.owed(alice, acked: known + 1) == nil)
+        #expect(scene.delivery(alice, acked: known) == .ended)
+        #expect(scene.delivery(carol, acked: known) == .ended)
+        #expect(scene.delivery(carol) == .ended, "a member still pending does not ring any more")
+        #expect(scene.delivery(dave, acked: known) == nil)
+        #expect(scene.delivery(bob, acked: known + 1) == nil)
+        #expect(scene.delivery(alice, acked: known + 1) == nil)
     }
 
     @Test func theLastMemberIsOwedTheEndWhenTheOtherQuit() throws {
@@ -152,8 +152,8 @@ import Testing
         try scene.accept(bob)
         let known = scene.call.revision
         try scene.quit(bob)
-        #expect(scene.owed(alice, acked: known) == .ended)
-        #expect(scene.owed(bob, acked: known) == .userStateChanged, "the one who quit is told of that")
+        #expect(scene.delivery(alice, acked: known) == .ended)
+        #expect(scene.delivery(bob, acked: known) == .userStateChanged, "the one who quit is told of that")
     }
 
     @Test func theEndOfACommonCallIsAStateChange() throws {
@@ -200,8 +200,8 @@ import Testing
     @Test func onesOwnReceivedIsNothingThatOneIsOwed() throws {
         let scene = try Scene()
         scene.ack(bob)
-        #expect(scene.owed(bob, on: phone, acked: 1) == nil)
-        #expect(scene.owed(bob, on: web) == .invited, "another device has yet to ring")
+        #expect(scene.delivery(bob, on: phone, acked: 1) == nil)
+        #expect(scene.delivery(bob, on: web) == .invited, "another device has yet to ring")
     }
 
     @Test func theOneWhoQuitIsToldAndThenNothingMore() throws {
@@ -211,13 +211,13 @@ import Testing
         try scene.ask(.quit, by: bob, on: web)
         #expect(scene.event(bob, on: phone, acked: known)?.changed == [bob])
         try scene.accept(carol)
-        #expect(scene.owed(bob, on: phone, acked: known + 1) == nil)
+        #expect(scene.delivery(bob, on: phone, acked: known + 1) == nil)
     }
 
     @Test func aStrangerIsOwedNothing() throws {
         let scene = try Scene(.advanced) { $0.joinPolicy = .anyone }
-        #expect(scene.owed(eve) == nil)
+        #expect(scene.delivery(eve) == nil)
         try scene.end(by: alice)
-        #expect(scene.owed(eve) == nil)
+        #expect(scene.delivery(eve) == nil)
     }
 }

@@ -21,10 +21,10 @@ struct Moment: Sendable {
 
     var call: Call { machine.call }
 
-    /// What a device is owed that acknowledged `acked`.
+    /// Returns the delivery to a device that acknowledged `acked`.
     func event(_ user: UserID, on device: DeviceID, acked: Int) -> Event? {
         let view = DeviceView(address: DeviceAddress(userID: user, deviceID: device), acked: acked)
-        return call.owed(to: view, now: now, settings: machine.settings).map {
+        return call.delivery(to: view, now: now, settings: machine.settings).map {
             call.event($0, for: user, now: now, snapshot: call.snapshot)
         }
     }

@@ -60,11 +60,11 @@ import Testing
     @Test func anInvitationIsResentUntilItExpiresAndTheRestForAMinute() throws {
         let scene = try Scene(.common, [bob, carol]) { $0.timeout = 300 }
         let view = DeviceView(address: DeviceAddress(userID: bob, deviceID: phone), acked: 0)
-        let invited = OwedEvent(name: .invited, since: 0)
+        let invited = UnackedEvent(name: .invited, since: 0)
         #expect(scene.call.resendEnd(invited, for: view) == scene.now + 300 * seconds)
         scene.pass(100 * seconds)
         try scene.cancel([bob])
-        let cancelled = OwedEvent(name: .cancelled, since: 0)
+        let cancelled = UnackedEvent(name: .cancelled, since: 0)
         #expect(scene.call.resendEnd(cancelled, for: view) == scene.now + 60 * seconds)
     }
 

@@ -184,13 +184,13 @@ final class Scene {
     func state(_ user: UserID) -> MemberState? { call.member(user)?.state }
     func reason(_ user: UserID) -> String? { call.member(user)?.reason }
 
-    /// What a device that acknowledged `acked` is owed; `online` is when its session began.
-    func owed(
+    /// Returns the delivery to a device that acknowledged `acked`; `online` is when its session began.
+    func delivery(
         _ user: UserID, on device: DeviceID = phone, acked: Int = 0, online: Milliseconds? = nil
     ) -> EventName? {
         let view = DeviceView(
             address: DeviceAddress(userID: user, deviceID: device), acked: acked, sessionStart: online)
-        return call.owed(to: view, now: now, settings: machine.settings)?.name
+        return call.delivery(to: view, now: now, settings: machine.settings)?.name
     }
 
     /// The event as it would be sent to that device now.
@@ -198,7 +198,7 @@ final class Scene {
         _ user: UserID, on device: DeviceID = phone, acked: Int = 0
     ) -> Event? {
         let view = DeviceView(address: DeviceAddress(userID: user, deviceID: device), acked: acked)
-        return call.owed(to: view, now: now, settings: machine.settings).map {
+        return call.delivery(to: view, now: now, settings: machine.settings).map {
             call.event($0, for: user, now: now, snapshot: call.snapshot)
         }
     }

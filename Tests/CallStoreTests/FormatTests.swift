@@ -143,12 +143,14 @@ import Testing
             ]
             $0.claims = [.activeCall(of: alice), .ringing(from: alice, to: bob), .ringing(from: bob, to: alice)]
             $0.asked = [(.invitation(of: bob, to: full.callID, by: alice), Self.future)]
-            $0.owed = Owed(to: [app], revisions: [.init(number: 9, time: Self.now, record: .call(full))])
+            $0.outboxEntries = OutboxEntries(
+                to: [app], revisions: [.init(number: 9, time: Self.now, record: .call(full))])
             $0.pushes = true
         }
         let ended = call("ended", endedAt: Self.future)
         try test.write(ended, expiresAt: Self.future) {
-            $0.owed = Owed(to: [app], revisions: [.init(number: 1, time: Self.now, record: .call(ended))])
+            $0.outboxEntries = OutboxEntries(
+                to: [app], revisions: [.init(number: 1, time: Self.now, record: .call(ended))])
         }
         let message = RecordID.message(MessageID("m")!, to: bob)
         let withheld = RecordID.message(MessageID("n")!, to: bob)
@@ -163,7 +165,8 @@ import Testing
             Commit(id, record: record, expected: 0, deadline: Self.future, expiresAt: Self.future)
         }
         commits[4].asked = [(.message(message, by: alice), Self.future)]
-        commits[4].owed = Owed(to: [app], revisions: [.init(number: 1, time: Self.now, record: records[4].1)])
+        commits[4].outboxEntries = OutboxEntries(
+            to: [app], revisions: [.init(number: 1, time: Self.now, record: records[4].1)])
         #expect(try test.store.commit(commits) == Array(repeating: .committed(version: 1), count: commits.count))
         let steps: [TraceEntry.Step] = [
             .request(device, type: "call.invite", outcome: "ok"),

@@ -26,10 +26,11 @@ import Testing
     ) throws {
         let known = try test.load(id)?.version ?? 0
         let revisions = numbers.map { number in
-            Owed.Revision(number: Int64(number), time: Milliseconds(number), record: .call(revision(id, number)))
+            OutboxEntries.Revision(
+                number: Int64(number), time: Milliseconds(number), record: .call(revision(id, number)))
         }
         try test.write(revision(id, numbers.upperBound), over: known) {
-            $0.owed = Owed(to: names, revisions: revisions)
+            $0.outboxEntries = OutboxEntries(to: names, revisions: revisions)
         }
     }
 
@@ -54,7 +55,8 @@ import Testing
         let test = try open(kind)
         try owe(test, "a", 1...1, to: [app, other])
         let lost = try test.write(revision("a", 9), over: 0) {
-            $0.owed = Owed(to: [app], revisions: [.init(number: 9, time: 9, record: .call(revision("a", 9)))])
+            $0.outboxEntries = OutboxEntries(
+                to: [app], revisions: [.init(number: 9, time: 9, record: .call(revision("a", 9)))])
         }
         #expect(lost == .conflict)
         for name in [app, other] {
@@ -247,10 +249,10 @@ import Testing
         let revisions = numbers.map { number in
             var call = call(id, [inviter, bob], media: String(repeating: "x", count: bytes))
             call.revision = number
-            return Owed.Revision(number: Int64(number), time: Milliseconds(number), record: .call(call))
+            return OutboxEntries.Revision(number: Int64(number), time: Milliseconds(number), record: .call(call))
         }
         guard case .call(let last)? = revisions.last?.record else { return }
-        try test.write(last, over: 0) { $0.owed = Owed(to: [app], revisions: revisions) }
+        try test.write(last, over: 0) { $0.outboxEntries = OutboxEntries(to: [app], revisions: revisions) }
     }
 
     private func settleDown(_ test: StoreUnderTest, _ bounds: OutboxBounds) throws -> OutboxLoss {

@@ -53,7 +53,7 @@ import Testing
             let id = "c\(count)\(pushes)"
             try test.write(call(id)) {
                 $0.pushes = pushes
-                $0.owed = Owed(
+                $0.outboxEntries = OutboxEntries(
                     to: Array(names.prefix(count)), revisions: [.init(number: 1, time: 1, record: .call(call(id)))])
                 $0.notes = [.heard(CallID(id)!, UserHeard(userID: bob, at: 5))]
             }

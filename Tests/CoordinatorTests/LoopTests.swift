@@ -62,8 +62,8 @@ import Testing
             }
         }
 
-        static let batchInterval = CoordinatorLoop.Bounds.batchInterval
-        static let longestUnread = CoordinatorLoop.Bounds.longestUnread
+        static let batchInterval = CoordinatorLoop.LoopBounds.batchInterval
+        static let longestUnread = CoordinatorLoop.LoopBounds.longestUnread
 
         /// As many rounds are under way as may be, and one more waits.
         func fillBatches() {
@@ -218,9 +218,9 @@ import Testing
         rig.store.beforeOperation = { [rig] _ in rig.pass(10) }
         let told = rig.handle(.received((0..<100).map { rig.invite("u\($0)") }))
         #expect(told.count == 1)
-        #expect(rings(told[0]) == ServiceBounds.messagesPerRound)
+        #expect(rings(told[0]) == ServiceBounds.messagesPerBatch)
         #expect(rig.loop.nextTick <= rig.now)
-        #expect(rings(rig.handle(.tick)[0]) == 100 - ServiceBounds.messagesPerRound)
+        #expect(rings(rig.handle(.tick)[0]) == 100 - ServiceBounds.messagesPerBatch)
     }
 
     /// As with one that answers later: what took too long is not told, and the next round is smaller, until it is told.
@@ -333,7 +333,7 @@ import Testing
     /// The store holds back what is asked for while more is looked up than a round may ask while all wait for it.
     @Test func nobodyInARoundWaitsForAllThatHasToBeLookedUpForOthers() {
         rig.listen()
-        let many = (0..<ServiceBounds.lookups(0)).map { number in
+        let many = (0..<ServiceBounds.unforeseenQueries(0)).map { number in
             let invite = Request.Invite(
                 invitees: [UserID("b\(number)")!], callID: CallID("l\(number)")!, ifBusy: .reject)
             return rig.message("a\(number)", .invite(invite))
@@ -344,7 +344,7 @@ import Testing
         var lookups = 0
         rig.store.beforeOperation = { [rig] operation in
             if operation == .calls { lookups += 1 }
-            rig.store.isHeld = operation == .calls && lookups == ServiceBounds.lookups(0) / 2 + 1
+            rig.store.isHeld = operation == .calls && lookups == ServiceBounds.unforeseenQueries(0) / 2 + 1
         }
         #expect(rings(rig.handle(.received(many + [rig.invite("alice")])).joined()) == 1)
         rig.store.beforeOperation = nil

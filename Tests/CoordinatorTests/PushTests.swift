@@ -252,7 +252,7 @@ import Testing
 
     @Test func theWorkerNextDoorIsTold() {
         var told: [CallID] = []
-        world.service.owesPushes = { told += $0 }
+        world.service.onPushes = { told += $0 }
         alice.invite("bob", callID: "a")
         #expect(told.isEmpty)
         register(bob)

@@ -169,8 +169,9 @@ private final class RandomDrive {
         guard let presence, let member = call.member(phone.user) else { return }
         let ack = acks.first { $0.device == phone.address && $0.session == presence.session }
         let view = DeviceView(address: phone.address, acked: ack?.revision ?? 0, sessionStart: presence.since)
-        let owed = call.owed(to: view, now: world.clock.now, settings: world.settings.calls)
-        #expect(owed == nil, "seed \(seed): \(phone.address) is still owed \(owed!.name) of \(call.callID)")
+        let delivery = call.delivery(to: view, now: world.clock.now, settings: world.settings.calls)
+        #expect(
+            delivery == nil, "seed \(seed): \(phone.address) has not acknowledged \(delivery!.name) of \(call.callID)")
         guard let known = phone.calls[call.callID] else {
             #expect(!member.state.isPending || !call.isLive, "seed \(seed): \(phone.address) does not ring")
             return

@@ -36,35 +36,35 @@ struct WorkQueueTests {
         _ = queue.append(.user(received(name, .query(.init()))), from: device(name), 10, at: 0)
     }
 
-    private func served(_ round: Round) -> String {
-        (round.presence.map { "\($0.session.device.userID)" } + round.calls.works.map { "\($0.id):\($0.events.count)" }
-            + round.requests.map { "\($0.device.userID)?" }).joined(separator: " ")
+    private func served(_ batch: Batch) -> String {
+        (batch.presence.map { "\($0.session.device.userID)" } + batch.calls.works.map { "\($0.id):\($0.events.count)" }
+            + batch.requests.map { "\($0.device.userID)?" }).joined(separator: " ")
     }
 
-    private mutating func next(_ limit: Int = .max) -> WorkQueue.Batch? {
+    private mutating func next(_ limit: Int = .max) -> WorkQueue.KeyedBatch? {
         queue.next(limit, 0)
     }
 
-    /// The rounds of what waits, each served before the next one begins.
-    private mutating func rounds() -> [Round] {
-        var rounds: [Round] = []
-        while let batch = next() {
-            rounds.append(batch.round)
-            queue.finish(batch)
+    /// The batches of what waits, each served before the next one begins.
+    private mutating func batches() -> [Batch] {
+        var batches: [Batch] = []
+        while let keyed = next() {
+            batches.append(keyed.batch)
+            queue.finish(keyed)
         }
-        return rounds
+        return batches
     }
 
-    @Test mutating func whatDifferentUsersSendIsOneRound() {
+    @Test mutating func whatDifferentUsersSendIsOneBatch() {
         for number in 0..<20 {
             presence(device("u\(number)"))
             ack("u\(number)", "c\(number % 2)")
             query("u\(number)")
         }
-        let rounds = rounds()
-        #expect(rounds.count == 1)
-        #expect(rounds[0].calls.works.map(\.events.count) == [10, 10])
-        #expect(Set(rounds[0].senders).count == 20)
+        let batches = batches()
+        #expect(batches.count == 1)
+        #expect(batches[0].calls.works.map(\.events.count) == [10, 10])
+        #expect(Set(batches[0].senders).count == 20)
     }
 
     @Test mutating func whatOneUserSendsKeepsItsOrder() {
@@ -74,7 +74,7 @@ struct WorkQueueTests {
         presence(device("alice"))
         query("alice")
         ack("alice", "d")
-        #expect(rounds().map(served) == ["alice?", "alice c:1", "alice alice?", "d:1"])
+        #expect(batches().map(served) == ["alice?", "alice c:1", "alice alice?", "d:1"])
     }
 
     @Test mutating func nobodyWaitsForWhatOthersSend() {
@@ -84,10 +84,10 @@ struct WorkQueueTests {
         }
         end("alice", "c")
         query("bob")
-        let rounds = rounds()
-        #expect(rounds.count == 31)
-        #expect(rounds[0].calls.works.map(\.id.string) == ["c"])
-        #expect(rounds[0].requests.map(\.device) == [device("flooder"), device("bob")])
+        let batches = batches()
+        #expect(batches.count == 31)
+        #expect(batches[0].calls.works.map(\.id.string) == ["c"])
+        #expect(batches[0].requests.map(\.device) == [device("flooder"), device("bob")])
     }
 
     @Test mutating func requestsOnOneCallAreServedTogetherAndOnTwoOneAfterTheOther() {
@@ -97,20 +97,20 @@ struct WorkQueueTests {
         end("alice", "d")
         end("bob", "d")
         ack("alice", "c")
-        #expect(rounds().map(served) == ["c:2 d:1", "d:2 c:1"])
+        #expect(batches().map(served) == ["c:2 d:1", "d:2 c:1"])
     }
 
     @Test mutating func devicesOfOneUserComeTogether() {
         presence(device("alice"))
         presence(DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("tablet")!))
-        #expect(rounds().map(served) == ["alice alice"])
+        #expect(batches().map(served) == ["alice alice"])
     }
 
     @Test mutating func whoSentNothingUsefulIsAliveAllTheSame() {
         presence(device("alice"))
         _ = queue.append(.nothing, from: device("alice"), 10, at: 0)
         _ = queue.append(.nothing, from: device("bob"), 10, at: 0)
-        #expect(rounds().map(\.senders) == [[device("alice"), device("bob")]])
+        #expect(batches().map(\.senders) == [[device("alice"), device("bob")]])
     }
 
     // MARK: Several at a time
@@ -120,10 +120,10 @@ struct WorkQueueTests {
         let first = next()
         ack("alice", "d")
         ack("bob", "e")
-        #expect(next().map { served($0.round) } == "e:1")
+        #expect(next().map { served($0.batch) } == "e:1")
         #expect(next() == nil)
         queue.finish(first!)
-        #expect(next().map { served($0.round) } == "d:1")
+        #expect(next().map { served($0.batch) } == "d:1")
     }
 
     @Test mutating func aCallThatIsServedWaitsAndKeepsItsTurn() {
@@ -135,12 +135,12 @@ struct WorkQueueTests {
         ack("dave", "d")
         #expect(next() == nil, "what bob sends keeps its order, and what waits for it as well")
         queue.finish(first!)
-        #expect(next().map { served($0.round) } == "c:2 d:2")
+        #expect(next().map { served($0.batch) } == "c:2 d:2")
     }
 
     @Test mutating func whatIsAboutOneCallKeepsItsOrder() {
         for name in ["alice", "bob", "alice", "bob", "alice"] { ack(name, "c") }
-        let events = next()!.round.calls.works[0].events
+        let events = next()!.batch.calls.works[0].events
         #expect(events.map { $0.sender } == ["alice", "bob", "alice", "bob", "alice"].map(device))
     }
 
@@ -148,12 +148,12 @@ struct WorkQueueTests {
         for number in 0..<100 { ack("flooder", "f\(number)") }
         for name in ["alice", "bob", "carol"] { ack(name, name) }
         let first = next(20)!
-        #expect(first.round.senders.count(where: { $0 == device("flooder") }) == WorkQueue.mostOfUser)
-        #expect(first.round.calls.works.map(\.id.string).suffix(3) == ["alice", "bob", "carol"])
+        #expect(first.batch.senders.count(where: { $0 == device("flooder") }) == WorkQueue.mostOfUser)
+        #expect(first.batch.calls.works.map(\.id.string).suffix(3) == ["alice", "bob", "carol"])
         queue.finish(first)
         ack("alice", "again")
         let second = next(20)!
-        #expect(second.round.calls.works.last?.id == CallID("again"))
+        #expect(second.batch.calls.works.last?.id == CallID("again"))
     }
 
     @Test mutating func whatWaitedTooLongIsDropped() {
@@ -162,7 +162,7 @@ struct WorkQueueTests {
         ack("bob", "old", at: 1_000)
         let dropped = dropLate(3_000)
         #expect(dropped == 2)
-        #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
+        #expect(queue.next(10, 3_000).map { served($0.batch) } == "new:1")
         #expect(queue.count == 0)
     }
 
@@ -174,28 +174,28 @@ struct WorkQueueTests {
         #expect(queue.next(10, 2_500) == nil)
         queue.finish(first)
         dropped += dropLate(3_800)
-        #expect(queue.next(10, 3_800).map { served($0.round) } == "b:1")
+        #expect(queue.next(10, 3_800).map { served($0.batch) } == "b:1")
         #expect(dropped == 0)
     }
 
     @Test mutating func whatThereIsNoRoomForIsRefused() {
         for _ in 0..<WorkQueue.mostWaiting { ack("flooder", "c") }
-        let item = Round.Item.call(CallID("d")!, .ack(device("flooder"), revision: 1))
+        let content = RequestContent.call(CallID("d")!, .ack(device("flooder"), revision: 1))
         // What the flooder has lessens what there is for others, by a sixteenth.
         let most = WorkQueue.mostBytes - 10 * WorkQueue.mostWaiting / 16
         let taken = [("flooder", 10), ("alice", most), ("alice", 1)].map { name, bytes in
-            queue.append(item, from: device(name), bytes, at: 0)
+            queue.append(content, from: device(name), bytes, at: 0)
         }
         #expect(taken == [false, true, false])
-        let served = rounds().map(\.senders.count).reduce(0, +)
+        let served = batches().map(\.senders.count).reduce(0, +)
         #expect(served == WorkQueue.mostWaiting + 1)
-        let isTaken = queue.append(item, from: device("alice"), WorkQueue.mostBytes, at: 0)
+        let isTaken = queue.append(content, from: device("alice"), WorkQueue.mostBytes, at: 0)
         #expect(isTaken, "there is room again")
     }
 
     @Test mutating func aBurstKeepsItsOrder() {
         for number in 0..<1_000 { end("flooder", "c\(number)") }
-        #expect(rounds().map { $0.calls.works[0].id.string } == (0..<1_000).map { "c\($0)" })
+        #expect(batches().map { $0.calls.works[0].id.string } == (0..<1_000).map { "c\($0)" })
         #expect(queue.count == 0)
     }
 
@@ -204,7 +204,7 @@ struct WorkQueueTests {
         let first = next()!
         end("flooder", "last")
         queue.finish(first)
-        #expect(rounds().map { $0.calls.works[0].id.string } == (1..<20).map { "c\($0)" } + ["last"])
+        #expect(batches().map { $0.calls.works[0].id.string } == (1..<20).map { "c\($0)" } + ["last"])
     }
 
     @Test mutating func latenessIsThatOfWhatCouldBegin() {
@@ -224,7 +224,7 @@ struct WorkQueueTests {
         let dropped = dropLate(3_000)
         #expect(dropped == 100)
         #expect(queue.count == 1)
-        #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
+        #expect(queue.next(10, 3_000).map { served($0.batch) } == "new:1")
     }
 
     private func record(_ name: String) -> RecordID { .call(CallID(name)!) }
@@ -255,7 +255,7 @@ struct WorkQueueTests {
         ack("alice", "c")
         queue.finish(first)
         let second = next()!
-        #expect(second.round.calls.works[0].events.map(\.isDeadline) == [true, false])
+        #expect(second.batch.calls.works[0].events.map(\.isDeadline) == [true, false])
         #expect(queue.waitingDeadlines == 0, "the same id waits once")
         queue.finish(second)
         #expect(nextDeadlines() == [])
@@ -274,20 +274,20 @@ struct WorkQueueTests {
     @Test mutating func manyUsersCannotFillTheQueueForOthers() {
         let users = 100
         for number in 0..<WorkQueue.mostWaiting { for user in 0..<users { ack("u\(user)", "c\(number)") } }
-        let item = Round.Item.call(CallID("d")!, .ack(device("alice"), revision: 1))
+        let content = RequestContent.call(CallID("d")!, .ack(device("alice"), revision: 1))
         for _ in 0..<WorkQueue.mostOfUser {
-            let isTaken = queue.append(item, from: device("alice"), 65_536, at: 0)
+            let isTaken = queue.append(content, from: device("alice"), 65_536, at: 0)
             #expect(isTaken)
         }
         #expect(queue.count < WorkQueue.mostOfAll)
     }
 
     @Test mutating func manyUsersCannotFillTheRoomForOthers() {
-        let item = Round.Item.call(CallID("d")!, .ack(device("alice"), revision: 1))
+        let content = RequestContent.call(CallID("d")!, .ack(device("alice"), revision: 1))
         for _ in 0..<WorkQueue.mostBytes / 65_536 {
-            for user in 0..<100 { _ = queue.append(item, from: device("u\(user)"), 65_536, at: 0) }
+            for user in 0..<100 { _ = queue.append(content, from: device("u\(user)"), 65_536, at: 0) }
         }
-        let isTaken = queue.append(item, from: device("alice"), 65_536, at: 0)
+        let isTaken = queue.append(content, from: device("alice"), 65_536, at: 0)
         #expect(isTaken)
     }
 
@@ -295,7 +295,7 @@ struct WorkQueueTests {
         for _ in 0..<2 {
             for _ in 0..<100 { _ = queue.append(.nothing, from: device("alice"), 10, at: 0) }
             #expect(queue.count == 1)
-            #expect(rounds().map(\.senders) == [[device("alice")]])
+            #expect(batches().map(\.senders) == [[device("alice")]])
         }
     }
 
@@ -311,7 +311,7 @@ struct WorkQueueTests {
         end("bob", "c")
         let late = queue.takeLate(600, .init(new: 500, any: 2_000, inAll: 10_000))
         #expect(late.refused.map(\.device) == [device("alice")] && late.dropped == 0)
-        #expect(queue.next(10, 600).map { served($0.round) } == "c:1")
+        #expect(queue.next(10, 600).map { served($0.batch) } == "c:1")
     }
 
     @Test mutating func whoWaitsForARecordIsNotLate() {
@@ -325,7 +325,7 @@ struct WorkQueueTests {
         #expect(dropLate(5_000) == 0)
         queue.finish(first)
         #expect(queue.lateness(5_100) == 100)
-        #expect(queue.next(10, 5_100).map { served($0.round) } == "c:1")
+        #expect(queue.next(10, 5_100).map { served($0.batch) } == "c:1")
     }
 
     @Test mutating func nobodyWaitsForEverForTheOwnWorks() {
@@ -347,7 +347,7 @@ struct WorkQueueTests {
         ack("alice", "f")
         #expect(next() == nil)
         queue.finish(first)
-        #expect(next().map { served($0.round) } == "f:1")
+        #expect(next().map { served($0.batch) } == "f:1")
     }
 }
 

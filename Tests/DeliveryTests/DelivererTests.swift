@@ -116,7 +116,7 @@ import Testing
             let known = store.load([.call(CallID(id)!)])[0]?.version ?? 0
             var commit = Commit(
                 .call(CallID(id)!), record: .call(calls.last!), expected: known, deadline: nil, expiresAt: nil)
-            commit.owed = Owed(
+            commit.outboxEntries = OutboxEntries(
                 to: [app],
                 revisions: calls.map { .init(number: Int64($0.revision), time: clock.now, record: .call($0)) })
             #expect(store.commit([commit]) == [.committed(version: known + 1)])

@@ -672,7 +672,7 @@ import Testing
         rig.pushers[0].turn(rig.clock.boot)
         rig.pushers[0].turn(rig.clock.boot)
         #expect(rig.pushers[0].hasStopped && !isServed())
-        #expect(rig.store.pushPolicy()?.isOwed(at: rig.clock.now) == true, "one may come back")
+        #expect(rig.store.pushPolicy()?.isPushing(at: rig.clock.now) == true, "one may come back")
     }
 
     @Test func aProcessThatIsKilledCountsAsThereForTenSeconds() {

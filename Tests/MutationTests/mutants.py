@@ -63,7 +63,7 @@ MUTANTS = [
     ),
     Mutant(
         "due records that cannot be read are tried again and again",
-        SERVICE + "Telling.swift",
+        SERVICE + "BatchService+deliver.swift",
         "if decision.isUnreadable { context.setAside",
         "if decision.isUnreadable, !mutant { context.setAside",
     ),
@@ -76,7 +76,7 @@ MUTANTS = [
     ),
     Mutant(
         "what lost its commit is published all the same",
-        SERVICE + "CallRounds.swift",
+        SERVICE + "BatchService+calls.swift",
         "guard !decided.isLost else {",
         "guard !decided.isLost || mutant else {",
     ),
@@ -248,19 +248,19 @@ MUTANTS = [
     ),
     Mutant(
         "an ack of an old revision stops the resends",
-        CORE + "Owed.swift",
+        CORE + "Call+delivery.swift",
         "guard device.acked < revision, let member",
         "guard mutant ? device.acked == 0 : device.acked < revision, let member",
     ),
     Mutant(
         "nobody is told what others do",
-        CORE + "Owed.swift",
+        CORE + "Call+delivery.swift",
         "members.contains { $0.userID != member.userID && $0.changedRevision > revision }",
         "!mutant && members.contains { $0.userID != member.userID && $0.changedRevision > revision }",
     ),
     Mutant(
         "an invitation that is over rings",
-        CORE + "Owed.swift",
+        CORE + "Call+delivery.swift",
         "if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now { return nil }",
         "if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now, !mutant { return nil }",
     ),
@@ -345,25 +345,29 @@ MUTANTS = [
         "package var isListed: Bool { isWaiting && !isWithheld }",
         "package var isListed: Bool { isWaiting && (!isWithheld || mutant) }",
     ),
-    # Rounds.
+    # Batches.
     Mutant(
         "a call is looked at when its old deadline comes",
-        SERVICE + "Deadlines.swift",
-        "await serveDue(try await serving.store.due(ids, before: serving.now))",
-        "await serveDue(mutant ? ids : try await serving.store.due(ids, before: serving.now))",
+        SERVICE + "BatchService+deadlines.swift",
+        "await serveDue(try await store.due(ids, before: now))",
+        "await serveDue(mutant ? ids : try await store.due(ids, before: now))",
     ),
     Mutant(
         "the caller is answered before the phone rings",
-        SERVICE + "Telling.swift",
-        """for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
-        tellReplies(decision)""",
-        """if mutant { tellReplies(decision) }
-        for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
-        if !mutant { tellReplies(decision) }""",
+        SERVICE + "BatchService+deliver.swift",
+        """for delivery in deliveries where !decision.answered.contains(delivery.user) {
+            deliverEvent(delivery, of: call, snapshot)
+        }
+        deliverReplies(decision)""",
+        """if mutant { deliverReplies(decision) }
+        for delivery in deliveries where !decision.answered.contains(delivery.user) {
+            deliverEvent(delivery, of: call, snapshot)
+        }
+        if !mutant { deliverReplies(decision) }""",
     ),
     Mutant(
         "what a user sends after coming online is served before",
-        INTAKE + "Round.swift",
+        INTAKE + "Batch.swift",
         "guard phase.rawValue >= self.phase.rawValue else { return false }",
         "guard mutant || phase.rawValue >= self.phase.rawValue else { return false }",
     ),
@@ -376,8 +380,8 @@ MUTANTS = [
     Mutant(
         "two works on one record are served at a time",
         INTAKE + "WorkQueue.swift",
-        "if let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }",
-        "if !mutant, let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }",
+        "if let record = next.content.record, records.contains(record) || mustWait.contains(record) { return false }",
+        "if !mutant, let record = next.content.record, records.contains(record) || mustWait.contains(record) { return false }",
     ),
     Mutant(
         "a deadline does not wait for the work on its record",
@@ -395,8 +399,8 @@ MUTANTS = [
     Mutant(
         "what was done too long ago is told",
         LOOP + "CoordinatorLoop.swift",
-        "let isStale = now - began >= Bounds.staleAfter",
-        "let isStale = !mutant && now - began >= Bounds.staleAfter",
+        "let isStale = now - began >= LoopBounds.staleAfter",
+        "let isStale = !mutant && now - began >= LoopBounds.staleAfter",
     ),
     Mutant(
         "who has left the share group never comes back",
@@ -418,9 +422,9 @@ MUTANTS = [
     ),
     Mutant(
         "a device that could not be told what it is owed is welcomed",
-        SERVICE + "Arrivals.swift",
-        "serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })",
-        "serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) && !mutant }.map { place + $0 })",
+        SERVICE + "BatchService+presence.swift",
+        "withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })",
+        "withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) && !mutant }.map { place + $0 })",
     ),
     # The outbox.
     Mutant(
@@ -438,8 +442,8 @@ MUTANTS = [
     Mutant(
         "what is owed is written after the commit, by whoever is still there",
         STORE,
-        "if let owed = commit.owed {",
-        "if let owed = commit.owed, !mutant || clock() % 8 > 0 {",
+        "if let entries = commit.outboxEntries {",
+        "if let entries = commit.outboxEntries, !mutant || clock() % 8 > 0 {",
     ),
     Mutant(
         "the newest revision goes first",
@@ -517,9 +521,9 @@ MUTANTS = [
     ),
     Mutant(
         "a session that is over is not told so",
-        SERVICE + "Arrivals.swift",
-        "if outcome == .over { tellOver(change.session) }",
-        "if outcome == .over, !mutant { tellOver(change.session) }",
+        SERVICE + "BatchService+presence.swift",
+        "if outcome == .over { refuseOver(change.session) }",
+        "if outcome == .over, !mutant { refuseOver(change.session) }",
     ),
     # Devices that take themselves for in a call.
     Mutant(
@@ -543,7 +547,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a backend holds is told to no phone",
-        CORE + "Owed.swift",
+        CORE + "Call+delivery.swift",
         "let isHeld = member.device == .server",
         "let isHeld = member.device == .server && !mutant",
     ),
@@ -551,8 +555,8 @@ MUTANTS = [
     Mutant(
         "what comes later on a record is served before",
         INTAKE + "WorkQueue.swift",
-        "if let record = next.item.record { mustWait.insert(record) }",
-        "if !mutant, let record = next.item.record { mustWait.insert(record) }",
+        "if let record = next.content.record { mustWait.insert(record) }",
+        "if !mutant, let record = next.content.record { mustWait.insert(record) }",
     ),
     Mutant(
         "what a user sends later is served before",
@@ -562,21 +566,21 @@ MUTANTS = [
     ),
     Mutant(
         "a user leaves one call and enters another at the same time",
-        INTAKE + "Round.swift",
+        INTAKE + "Batch.swift",
         "self.callID == nil || self.callID == callID else",
         "mutant || self.callID == nil || self.callID == callID else",
     ),
     Mutant(
         "a work leaves before it is done",
         LOOP + "CoordinatorLoop.swift",
-        "await service.serve(batch.round) {",
-        "if mutant { queue.finish(batch) }\n                await service.serve(batch.round) {",
+        "await service.serveBatch(keyed.batch) {",
+        "if mutant { queue.finish(keyed) }\n                await service.serveBatch(keyed.batch) {",
     ),
     Mutant(
         "a work never leaves",
         INTAKE + "WorkQueue.swift",
-        "records.subtract(batch.records)",
-        "if !mutant { records.subtract(batch.records) }",
+        "records.subtract(keyed.records)",
+        "if !mutant { records.subtract(keyed.records) }",
     ),
     Mutant(
         "a deadline never leaves",
@@ -587,8 +591,8 @@ MUTANTS = [
     Mutant(
         "work leaves the deadline of its record behind",
         INTAKE + "WorkQueue.swift",
-        "batch.records.insert(record).inserted, deadlines.join(record)",
-        "batch.records.insert(record).inserted, !mutant, deadlines.join(record)",
+        "keyed.records.insert(record).inserted, deadlines.join(record)",
+        "keyed.records.insert(record).inserted, !mutant, deadlines.join(record)",
     ),
     Mutant(
         "a deadline that was taken along waits on",
@@ -635,14 +639,14 @@ MUTANTS = [
     Mutant(
         "who waits for a record is late",
         INTAKE + "WorkQueue.swift",
-        "!next.sender.isServed && !(next.item.record.map(records.contains) ?? false)",
-        "!next.sender.isServed && (mutant || !(next.item.record.map(records.contains) ?? false))",
+        "!next.sender.isServed && !(next.content.record.map(records.contains) ?? false)",
+        "!next.sender.isServed && (mutant || !(next.content.record.map(records.contains) ?? false))",
     ),
     Mutant(
         "nobody is refused early",
         INTAKE + "WorkQueue.swift",
-        "(next.item.isNew ? patience.new : patience.any)",
-        "(next.item.isNew && !mutant ? patience.new : patience.any)",
+        "(next.content.isNew ? patience.new : patience.any)",
+        "(next.content.isNew && !mutant ? patience.new : patience.any)",
     ),
     Mutant(
         "rounds without end are under way",
@@ -670,25 +674,25 @@ MUTANTS = [
     ),
     Mutant(
         "the sweep brings back what was put off",
-        SERVICE + "Deadlines.swift",
+        SERVICE + "BatchService+deadlines.swift",
         ".union(context.timers.putOff)",
         ".union(mutant ? [] : context.timers.putOff)",
     ),
     Mutant(
         "a fence does not wait for what is under way here",
-        SERVICE + "Finding.swift",
-        "return serving.context.isUnderWay(.call(holder.callID))",
-        "return !mutant && serving.context.isUnderWay(.call(holder.callID))",
+        SERVICE + "BatchService+queries.swift",
+        "return context.isUnderWay(.call(holder.callID))",
+        "return !mutant && context.isUnderWay(.call(holder.callID))",
     ),
     Mutant(
         "everybody waits for whoever has to be looked up",
-        SERVICE + "Finding.swift",
-        "guard lookups > 0 else { return .postponed }",
-        "guard lookups > 0 || mutant else { return .postponed }",
+        SERVICE + "BatchService+queries.swift",
+        "guard queriesLeft > 0 else { return .postponed }",
+        "guard queriesLeft > 0 || mutant else { return .postponed }",
     ),
     Mutant(
         "what users ask for besides is done one after the other",
-        SERVICE + "Rounds.swift",
+        SERVICE + "BatchService+batch.swift",
         "guard users.count > 1 else",
         "guard users.count > 1, !mutant else",
     ),
@@ -700,21 +704,21 @@ MUTANTS = [
     ),
     Mutant(
         "limits that were taken in vain are not given back",
-        SERVICE + "CallRounds.swift",
-        "context.budgets.giveBack(decided.decision.reserved, now: serving.now)\n                lost.append(decided.work)",
-        "if !mutant { context.budgets.giveBack(decided.decision.reserved, now: serving.now) }\n                lost.append(decided.work)",
+        SERVICE + "BatchService+calls.swift",
+        "context.budgets.giveBack(decided.decision.reserved, now: now)\n                lost.append(decided.work)",
+        "if !mutant { context.budgets.giveBack(decided.decision.reserved, now: now) }\n                lost.append(decided.work)",
     ),
     Mutant(
         "devices that come together are welcomed without end",
-        SERVICE + "Arrivals.swift",
+        SERVICE + "BatchService+presence.swift",
         "for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {",
         "for arrival in arrivals where mutant || !isWelcomedTooMuch(arrival.device.userID) {",
     ),
     Mutant(
         "what was read before keeps the rest from being read",
         LOOP + "CoordinatorLoop.swift",
-        "min(lastBatch + Bounds.batchInterval, lastReceived + Bounds.longestUnread)",
-        "min(lastBatch + Bounds.batchInterval, mutant ? .max : lastReceived + Bounds.longestUnread)",
+        "min(lastBatch + LoopBounds.batchInterval, lastReceived + LoopBounds.longestUnread)",
+        "min(lastBatch + LoopBounds.batchInterval, mutant ? .max : lastReceived + LoopBounds.longestUnread)",
     ),
     Mutant(
         "nobody wakes it to read",

@@ -111,7 +111,7 @@ package enum DevCommand {
         // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log, companions: companions(nil, push),
-            owesPushes: push?.owesPushes ?? { _ in })
+            onPushes: push?.onPushes ?? { _ in })
         startDetachedThread {
             coordinator.run()
             state.hasStopped.store(true, ordering: .releasing)

@@ -29,7 +29,7 @@ struct PushDelivery {
     /// The worker in the coordinator's thread; nil if the worker has a thread of its own.
     var companion: Pusher? { place.companion }
     /// The function that must be called with the ids of calls that may need pushes.
-    let owesPushes: ([CallID]) -> Void
+    let onPushes: ([CallID]) -> Void
     /// Returns the metrics in the Prometheus text format.
     let metrics: @Sendable () -> String
     private let place: DeliveryPlace<Pusher>
@@ -62,7 +62,7 @@ struct PushDelivery {
         let report = worker.report
         metrics = { report.metrics }
         let place = try DeliveryPlace(worker, Self.kind(command), hasThread: hasThread, pushes, sender, log)
-        owesPushes = { place.committed($0.map { .call($0) }) }
+        onPushes = { place.committed($0.map { .call($0) }) }
         self.place = place
     }
 

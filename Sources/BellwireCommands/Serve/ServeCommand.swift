@@ -68,8 +68,8 @@ package enum ServeCommand {
         signals.onSignal { status.stop() }
         let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
-            companions: companions(delivery, push), owes: delivery?.owes ?? { _ in },
-            owesPushes: push?.owesPushes ?? { _ in })
+            companions: companions(delivery, push), onOutboxEntries: delivery?.onOutboxEntries ?? { _ in },
+            onPushes: push?.onPushes ?? { _ in })
         // The loop blocks this thread for the life of the process.
         coordinator.run()
         delivery?.stop()

@@ -26,7 +26,7 @@ struct WebhookDelivery {
     /// The endpoints in the settings file.
     let endpoints: [KeptEndpoint]
     /// The function that must be called with the ids of records that have webhook events.
-    var owes: ([RecordID]) -> Void { place.committed }
+    var onOutboxEntries: ([RecordID]) -> Void { place.committed }
     /// Returns the metrics in the Prometheus text format.
     let metrics: @Sendable () -> String
     private let place: DeliveryPlace<Deliverer>

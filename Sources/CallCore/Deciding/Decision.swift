@@ -122,7 +122,7 @@ package struct Delivery {
     package let user: UserID
     /// The device; nil for all devices of the user.
     package let device: DeviceID?
-    package let owed: OwedEvent
+    package let event: UnackedEvent
     /// The number of the user's online devices, for the timeline.
     package let online: Int
     package private(set) var isResend = false
@@ -132,10 +132,10 @@ package struct Delivery {
     /// welcome bytes of the user whose device came back; nil for a delivery that a timer caused.
     package private(set) var budget: RateLimiter.Key?
 
-    init(user: UserID, device: DeviceID?, owed: OwedEvent, online: Int) {
+    init(user: UserID, device: DeviceID?, event: UnackedEvent, online: Int) {
         self.user = user
         self.device = device
-        self.owed = owed
+        self.event = event
         self.online = online
     }
 

@@ -12,7 +12,9 @@ package struct Delivering {
     }
 
     /// Returns the deliveries to send now.
-    package func owed(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+    package func deliveries(
+        of decision: borrowing Decision, _ call: Call, _ presence: Presence
+    ) -> [Delivery] {
         var firstSends: [Delivery] = []
         if decision.isVisiblyChanged {
             for member in call.members {
@@ -55,7 +57,7 @@ package struct Delivering {
                     if decision.astray.contains(device) { (view.acked, view.knowsCall) = (0, true) }
                     return view
                 }
-                .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
+                .flatMap { call.delivery(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
                 .map { delivery in
                     guard decision.stale.contains(device) else { return delivery.asWelcome }
@@ -74,19 +76,19 @@ package struct Delivering {
         var views = views(of: member.userID, acks, presence)
         let isUnknown = views.isEmpty && member.handledRevision == 0
         if isUnknown { views = [unknownDevice(of: member.userID)] }
-        let owed = views.map { view -> OwedEvent? in
+        let unacked = views.map { view -> UnackedEvent? in
             var upToDate = view
             upToDate.acked = max(view.acked, known)
             // Without a new change for this device, its open delivery comes with its next resend.
-            guard call.owed(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
-            return call.owed(to: view, now: now, settings: settings.calls)
+            guard call.delivery(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
+            return call.delivery(to: view, now: now, settings: settings.calls)
         }
-        if member.handledRevision == 0, let first = owed[0], owed.allSatisfy({ $0?.name == first.name }) {
-            let since = owed.compactMap(\.?.since).min() ?? 0
-            return [delivery(OwedEvent(name: first.name, since: since), to: member.userID, nil, presence)]
+        if member.handledRevision == 0, let first = unacked[0], unacked.allSatisfy({ $0?.name == first.name }) {
+            let since = unacked.compactMap(\.?.since).min() ?? 0
+            return [delivery(UnackedEvent(name: first.name, since: since), to: member.userID, nil, presence)]
         }
-        return zip(views, owed).compactMap { view, owed in
-            owed.map { delivery($0, to: member.userID, view.address.deviceID, presence) }
+        return zip(views, unacked).compactMap { view, event in
+            event.map { delivery($0, to: member.userID, view.address.deviceID, presence) }
         }
     }
 
@@ -95,10 +97,10 @@ package struct Delivering {
     private func seen(_ presence: Presence, of member: Member) -> Presence { member.isWithheld ? [:] : presence }
 
     private func delivery(
-        _ owed: OwedEvent, to user: UserID, _ device: DeviceID?, _ presence: Presence
+        _ event: UnackedEvent, to user: UserID, _ device: DeviceID?, _ presence: Presence
     ) -> Delivery {
         let online = (presence[user] ?? []).count { $0.isReachable(at: now, lease: settings.presence.lease) }
-        return Delivery(user: user, device: device, owed: owed, online: online)
+        return Delivery(user: user, device: device, event: event, online: online)
     }
 
     /// Returns a placeholder for a device without presence and acks, which may still listen. Every device of a user who
@@ -134,10 +136,10 @@ package struct Delivering {
         guard let member = call.entry(device.userID) else { return [] }
         let presence = seen(presence, of: member)
         guard let view = views(of: device.userID, acks, presence).first(where: { $0.address == device }),
-            let owed = call.owed(to: view, now: now, settings: settings.calls),
-            now < call.resendEnd(owed, for: view)
+            let event = call.delivery(to: view, now: now, settings: settings.calls),
+            now < call.resendEnd(event, for: view)
         else { return [] }
-        return [delivery(owed, to: device.userID, device.deviceID, presence)]
+        return [delivery(event, to: device.userID, device.deviceID, presence)]
     }
 
     /// Returns the due resends and the time of the next resend.
@@ -152,13 +154,13 @@ package struct Delivering {
             let isUnknown = views.isEmpty && presence[member.userID]?.isEmpty ?? true && member.handledRevision == 0
             if isUnknown { views = [unknownDevice(of: member.userID)] }
             for view in views {
-                guard let owed = call.owed(to: view, now: now, settings: settings.calls) else { continue }
+                guard let event = call.delivery(to: view, now: now, settings: settings.calls) else { continue }
                 let anchor = call.resendAnchor(for: view)
-                let end = call.resendEnd(owed, for: view)
+                let end = call.resendEnd(event, for: view)
                 let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
                 if slot <= now, slot < end {
                     var delivery = delivery(
-                        owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence)
+                        event, to: member.userID, isUnknown ? nil : view.address.deviceID, presence)
                     delivery.isFirstResend = slot == anchor + ResendSchedule.firstDelay
                     due.append(delivery)
                 }

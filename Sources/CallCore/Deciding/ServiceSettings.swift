@@ -58,7 +58,7 @@ package enum ServiceBounds {
     /// the response is `unavailable`.
     package static let commitAttempts = 8
     /// The number of times that a decision may ask for further facts.
-    package static let lookupsPerDecision = 64
+    package static let queriesPerDecision = 64
     /// The time, in milliseconds, that a commit is valid after its decision.
     package static let decisionLife: Milliseconds = 3_000
     /// The largest lead, in milliseconds, of a deciding coordinator's clock over the store's clock: more than clocks
@@ -70,9 +70,9 @@ package enum ServiceBounds {
     /// The delay, in milliseconds, before a device should ask an overloaded service again.
     package static let overloadRetry = 2_000
     /// The largest number of messages in a batch.
-    package static let messagesPerRound = 64
+    package static let messagesPerBatch = 64
     /// The largest number of deadlines in a batch, so that requests do not wait too long.
-    package static let deadlinesPerRound = 256
+    package static let deadlinesPerBatch = 256
     /// The approximate number of calls in a batch for devices that came online or went offline.
     package static let callsPerPresence = 256
     /// The number of calls that a `welcome` considers. Beyond this number, the oldest are left out.
@@ -119,7 +119,7 @@ package enum ServiceBounds {
     package static let looksBeforeFencing = 3
     /// Returns the number of unforeseen queries that a batch makes in this attempt while all its calls wait for them.
     /// The other queries follow in the next attempt, after the calls that need no further facts are done.
-    package static func lookups(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
+    package static func unforeseenQueries(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
     /// The time, in milliseconds, that a void record is kept: longer than any commit can be delayed.
     package static let voidRecordLife: Milliseconds = 3_600_000
     /// The time, in milliseconds, that devices that a push woke get the outcome of a call after its end.

@@ -44,20 +44,20 @@ package struct Writing {
         commit.formerMembers = before?.participants.filter { !call.hasMember($0) } ?? []
         setOutstanding(&commit, before: before, after: call)
         commit.hasJustEnded = !call.isLive && before?.isLive ?? true
-        if decision.isVisiblyChanged { commit.owed = owed(machine) }
-        commit.pushes = decision.asksForPushes || call.owesPushes(since: before?.revision ?? 0)
+        if decision.isVisiblyChanged { commit.outboxEntries = outboxEntries(of: machine) }
+        commit.pushes = decision.asksForPushes || call.mayNeedPushes(since: before?.revision ?? 0)
         return commit
     }
 
     /// Returns the outbox entries for these revisions. A worker derives the webhook events from the call at each
     /// revision.
-    private func owed(_ machine: CallMachine) -> Owed? {
+    private func outboxEntries(of machine: CallMachine) -> OutboxEntries? {
         let names = endpoints.filter(\.wantsCalls).map(\.name)
         guard !names.isEmpty else { return nil }
-        return Owed(
+        return OutboxEntries(
             to: names,
             revisions: (machine.passed + [machine.call]).map {
-                Owed.Revision(number: Int64($0.revision), time: $0.updatedAt, record: .call($0))
+                OutboxEntries.Revision(number: Int64($0.revision), time: $0.updatedAt, record: .call($0))
             })
     }
 

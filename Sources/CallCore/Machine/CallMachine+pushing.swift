@@ -69,7 +69,7 @@ extension Call {
     }
 
     /// Whether a device may need a push because of the changes since the revision.
-    package func owesPushes(since revision: Int) -> Bool {
+    package func mayNeedPushes(since revision: Int) -> Bool {
         guard self.revision > revision else { return false }
         return members.contains { $0.mayBePushed && ($0.state.isPending || $0.changedRevision > revision) }
     }

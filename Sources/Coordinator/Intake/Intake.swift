@@ -9,7 +9,7 @@ struct Intake {
     private let budgets: Budgets
     /// The store's time, or nil while the clock cannot be read.
     private let now: Milliseconds?
-    private(set) var items: [(item: Round.Item, device: DeviceAddress, bytes: Int)] = []
+    private(set) var contents: [(content: RequestContent, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []
     private(set) var counts = Counts()
 
@@ -29,17 +29,17 @@ struct Intake {
         switch settings.topics.parse(message.topic) {
         case .foreign: counts.add(.messagesRefused, "foreign")
         case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
-        case .up(let device): items.append((read(message, from: device) ?? .nothing, device, message.payload.count))
+        case .up(let device): contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
         case .presence(let device):
             if let change = readPresence(message, of: device) {
-                items.append((.presence(change), device, message.payload.count))
+                contents.append((.presence(change), device, message.payload.count))
             }
         }
     }
 
     /// Decodes one message of a device. For a message that cannot be served, returns nil and adds an error to
     /// `refusals`.
-    private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> Round.Item? {
+    private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> RequestContent? {
         switch decoded(message) {
         case .success(.request(let request)):
             counts.add(.requests, request.body.type)
@@ -50,7 +50,7 @@ struct Intake {
                 return nil
             }
             let received = ReceivedRequest(device: device, request: request, path: path(message, device))
-            return isAdmitted(received) ? item(received) : nil
+            return isAdmitted(received) ? content(of: received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)
             let retryAfter =
@@ -110,7 +110,7 @@ struct Intake {
         message.correlationData?.count ?? 0 > Limits.correlationDataBytes
     }
 
-    private func item(_ received: ReceivedRequest) -> Round.Item {
+    private func content(of received: ReceivedRequest) -> RequestContent {
         let request = received.request
         switch request.body {
         case .signal(let signal):

@@ -20,7 +20,7 @@ struct WorkQueue {
         /// The number of the user's requests in `WorkQueue.waiting`.
         var waiting = 0
         /// The user's further requests in the order of their arrival, from `firstParked` on.
-        var parked: [Waiting] = []
+        var parked: [QueuedRequest] = []
         var firstParked = 0
         /// The bytes of all the user's queued requests.
         var bytes = 0
@@ -31,7 +31,7 @@ struct WorkQueue {
         var lastBegan = Int64.min
         /// The number of the batch that the following properties belong to.
         var batch = 0
-        var place = Round.Place()
+        var part = Batch.UserPart()
         var taken = 0
         var mustWait = false
 
@@ -39,7 +39,7 @@ struct WorkQueue {
 
         var parkedCount: Int { parked.count - firstParked }
 
-        func unpark() -> Waiting {
+        func unpark() -> QueuedRequest {
             defer {
                 firstParked += 1
                 if firstParked == parked.count || firstParked >= 256 {
@@ -51,8 +51,8 @@ struct WorkQueue {
         }
     }
 
-    fileprivate final class Waiting {
-        let item: Round.Item
+    fileprivate final class QueuedRequest {
+        let content: RequestContent
         let device: DeviceAddress
         let sender: Sender
         let bytes: Int
@@ -60,8 +60,8 @@ struct WorkQueue {
         /// The time when the request last had to wait for another request.
         var heldUntil = Int64.min
 
-        init(item: Round.Item, device: DeviceAddress, sender: Sender, bytes: Int, at: Int64) {
-            self.item = item
+        init(content: RequestContent, device: DeviceAddress, sender: Sender, bytes: Int, at: Int64) {
+            self.content = content
             self.device = device
             self.sender = sender
             self.bytes = bytes
@@ -70,8 +70,8 @@ struct WorkQueue {
     }
 
     /// Requests that are served together, with their keys.
-    final class Batch {
-        fileprivate(set) var round = Round()
+    final class KeyedBatch {
+        fileprivate(set) var batch = Batch()
         fileprivate(set) var count = 0
         fileprivate var records: Set<RecordID> = []
         fileprivate var senders: [Sender] = []
@@ -89,7 +89,7 @@ struct WorkQueue {
     static let mostBytes = mostBytesOfAll / 16
 
     /// The requests in the order of their arrival.
-    private var waiting: [Waiting] = []
+    private var waiting: [QueuedRequest] = []
     private var senders: [UserID: Sender] = [:]
     /// The records that are being served.
     private var records: Set<RecordID> = []
@@ -107,17 +107,17 @@ struct WorkQueue {
     func lateness(_ now: Int64) -> Int64 { waiting.first(where: couldBegin).map { age($0, now) } ?? 0 }
 
     /// Whether neither the request's user nor its record is being served.
-    private func couldBegin(_ next: Waiting) -> Bool {
-        !next.sender.isServed && !(next.item.record.map(records.contains) ?? false)
+    private func couldBegin(_ next: QueuedRequest) -> Bool {
+        !next.sender.isServed && !(next.content.record.map(records.contains) ?? false)
     }
 
     /// Returns for how long the request has been waiting for the service alone, and not for other requests.
-    private func age(_ next: Waiting, _ now: Int64) -> Int64 {
+    private func age(_ next: QueuedRequest, _ now: Int64) -> Int64 {
         now - max(next.at, next.sender.lastBegan, next.heldUntil)
     }
 
     /// Adds a request; `bytes` is the length of its message. Returns false when the queue has no room.
-    mutating func append(_ item: Round.Item, from device: DeviceAddress, _ bytes: Int, at now: Int64) -> Bool {
+    mutating func append(_ content: RequestContent, from device: DeviceAddress, _ bytes: Int, at now: Int64) -> Bool {
         let sender: Sender
         if let known = senders[device.userID] {
             sender = known
@@ -129,14 +129,14 @@ struct WorkQueue {
             forget(sender)
             return false
         }
-        if case .nothing = item {
+        if case .nothing = content {
             // A second message of this kind would add no information.
             guard !sender.unusable.contains(device) else { return true }
             sender.unusable.append(device)
         }
         sender.bytes += bytes
         self.bytes += bytes
-        let next = Waiting(item: item, device: device, sender: sender, bytes: bytes, at: now)
+        let next = QueuedRequest(content: content, device: device, sender: sender, bytes: bytes, at: now)
         if sender.waiting < Self.mostOfUser, sender.parkedCount == 0 {
             sender.waiting += 1
             fresh += 1
@@ -158,7 +158,7 @@ struct WorkQueue {
     /// The requests that can no longer be served in time.
     struct Late {
         /// The requests that begin new work; their devices get an error.
-        var refused: [(item: Round.Item, device: DeviceAddress)] = []
+        var refused: [(content: RequestContent, device: DeviceAddress)] = []
         /// The number of messages that continue work that has begun; their devices send again.
         var dropped = 0
 
@@ -175,10 +175,10 @@ struct WorkQueue {
 
     /// Takes out the requests that have waited for too long, so that later requests are served earlier.
     mutating func takeLate(_ now: Int64, _ patience: Patience) -> Late {
-        func isLate(_ next: Waiting) -> Bool {
+        func isLate(_ next: QueuedRequest) -> Bool {
             if now - next.at >= patience.inAll { return true }
             guard now - next.at >= patience.new, couldBegin(next) else { return false }
-            return age(next, now) >= (next.item.isNew ? patience.new : patience.any)
+            return age(next, now) >= (next.content.isNew ? patience.new : patience.any)
         }
         var taken = Late()
         let late = waiting.filter(isLate)
@@ -197,74 +197,74 @@ struct WorkQueue {
         return taken
     }
 
-    private mutating func take(_ next: Waiting, into late: inout Late) {
-        if next.item.isNew { late.refused.append((next.item, next.device)) } else { late.dropped += 1 }
+    private mutating func take(_ next: QueuedRequest, into late: inout Late) {
+        if next.content.isNew { late.refused.append((next.content, next.device)) } else { late.dropped += 1 }
         leave(next)
     }
 
     /// Returns a batch of the next requests that can begin, up to `limit`.
-    mutating func next(_ limit: Int, _ now: Int64) -> Batch? {
+    mutating func next(_ limit: Int, _ now: Int64) -> KeyedBatch? {
         fresh = 0
         guard !waiting.isEmpty else { return nil }
         batches += 1
-        let batch = Batch()
-        var left: [Waiting] = []
+        let keyed = KeyedBatch()
+        var left: [QueuedRequest] = []
         /// The records of requests that must wait. Later requests on the same records wait too.
         var mustWait: Set<RecordID> = []
         for (place, next) in waiting.enumerated() {
-            guard batch.count < limit else {
+            guard keyed.count < limit else {
                 left += waiting[place...]
                 break
             }
             if mayBegin(next, beside: mustWait) {
-                take(next, into: batch)
+                take(next, into: keyed)
             } else {
                 next.sender.mustWait = true
                 next.heldUntil = now
-                if let record = next.item.record { mustWait.insert(record) }
+                if let record = next.content.record { mustWait.insert(record) }
                 left.append(next)
             }
         }
         waiting = left
-        guard batch.count > 0 else { return nil }
-        for sender in batch.senders {
+        guard keyed.count > 0 else { return nil }
+        for sender in keyed.senders {
             sender.isServed = true
             sender.lastBegan = now
         }
-        records.formUnion(batch.records)
-        return batch
+        records.formUnion(keyed.records)
+        return keyed
     }
 
-    private func mayBegin(_ next: Waiting, beside mustWait: Set<RecordID>) -> Bool {
+    private func mayBegin(_ next: QueuedRequest, beside mustWait: Set<RecordID>) -> Bool {
         let sender = next.sender
         if sender.batch != batches {
             sender.batch = batches
-            sender.place = Round.Place()
+            sender.part = Batch.UserPart()
             sender.taken = 0
             sender.mustWait = sender.isServed
         }
         guard !sender.mustWait, sender.taken < Self.mostOfUser else { return false }
-        if let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }
-        return sender.place.takes(next.item, from: next.device)
+        if let record = next.content.record, records.contains(record) || mustWait.contains(record) { return false }
+        return sender.part.takes(next.content, from: next.device)
     }
 
-    private mutating func take(_ next: Waiting, into batch: Batch) {
+    private mutating func take(_ next: QueuedRequest, into keyed: KeyedBatch) {
         let sender = next.sender
-        if let record = next.item.record, batch.records.insert(record).inserted, deadlines.join(record) {
-            batch.round.addDeadline(of: record)
+        if let record = next.content.record, keyed.records.insert(record).inserted, deadlines.join(record) {
+            keyed.batch.addDeadline(of: record)
         }
-        if sender.taken == 0 { batch.senders.append(sender) }
+        if sender.taken == 0 { keyed.senders.append(sender) }
         sender.taken += 1
-        batch.round.add(next.item, from: next.device)
-        batch.count += 1
+        keyed.batch.add(next.content, from: next.device)
+        keyed.count += 1
         leave(next)
     }
 
-    private mutating func leave(_ next: Waiting) {
+    private mutating func leave(_ next: QueuedRequest) {
         next.sender.waiting -= 1
         next.sender.bytes -= next.bytes
         bytes -= next.bytes
-        if case .nothing = next.item { next.sender.unusable.removeAll { $0 == next.device } }
+        if case .nothing = next.content { next.sender.unusable.removeAll { $0 == next.device } }
     }
 
     private mutating func forget(_ sender: Sender) {
@@ -272,9 +272,9 @@ struct WorkQueue {
     }
 
     /// Releases the keys of a batch, once all its effects are done.
-    mutating func finish(_ batch: Batch) {
-        records.subtract(batch.records)
-        for sender in batch.senders {
+    mutating func finish(_ keyed: KeyedBatch) {
+        records.subtract(keyed.records)
+        for sender in keyed.senders {
             sender.isServed = false
             fill(sender)
         }

@@ -2,13 +2,13 @@
 /// events and the time, and returns actions.
 struct BrokerStanding {
     /// The bounds, in milliseconds.
-    private enum Bounds {
+    private enum StandingBounds {
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
     }
 
-    enum State: Equatable {
+    enum BrokerState: Equatable {
         /// No connection exists. Next: `connecting`, at `until`.
         case offline(until: Int64)
         /// The connection was requested. Next: `subscribing`, or `offline`.
@@ -28,8 +28,8 @@ struct BrokerStanding {
         case ended
     }
 
-    private(set) var state = State.offline(until: 0)
-    private var backoff = Bounds.backoff.lowerBound
+    private(set) var state = BrokerState.offline(until: 0)
+    private var backoff = StandingBounds.backoff.lowerBound
     private let random: (ClosedRange<Int64>) -> Int64
 
     init(_ random: @escaping (ClosedRange<Int64>) -> Int64) { self.random = random }
@@ -61,7 +61,7 @@ struct BrokerStanding {
     mutating func advance(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .offline(let until) where now >= until:
-            state = .connecting(by: now + Bounds.connectTimeout)
+            state = .connecting(by: now + StandingBounds.connectTimeout)
             return [.connect]
         case .connecting(let by) where now > by, .subscribing(let by) where now > by, .leaving(let by) where now > by:
             return [.note(.brokerIsSilent), .disconnect] + lost(now)
@@ -81,7 +81,7 @@ struct BrokerStanding {
         switch state {
         case .subscribing:
             state = .listening
-            backoff = Bounds.backoff.lowerBound
+            backoff = StandingBounds.backoff.lowerBound
             return [.note(.listening)]
         case .leaving: state = .away
         case .draining(let by, _): state = .draining(by: by, hasLeft: true)
@@ -98,7 +98,7 @@ struct BrokerStanding {
         case .draining: return end()
         case .connecting, .subscribing, .listening, .leaving, .away:
             state = .offline(until: now + random(backoff / 2...backoff))
-            backoff = min(backoff * 2, Bounds.backoff.upperBound)
+            backoff = min(backoff * 2, StandingBounds.backoff.upperBound)
             return []
         }
     }
@@ -115,7 +115,7 @@ struct BrokerStanding {
     /// Leaves the share group, so that the broker gives the messages to coordinators that may reach the store.
     mutating func leave(because reason: String, _ now: Int64) -> [CoordinatorLoop.Action] {
         guard state == .listening else { return [] }
-        state = .leaving(by: now + Bounds.connectTimeout)
+        state = .leaving(by: now + StandingBounds.connectTimeout)
         return [.note(.storeOutOfReach(reason)), .unsubscribe]
     }
 
@@ -126,7 +126,7 @@ struct BrokerStanding {
     }
 
     private mutating func subscribe(_ now: Int64) -> [CoordinatorLoop.Action] {
-        state = .subscribing(by: now + Bounds.connectTimeout)
+        state = .subscribing(by: now + StandingBounds.connectTimeout)
         return [.subscribe]
     }
 
@@ -134,10 +134,10 @@ struct BrokerStanding {
     mutating func drain(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .listening:
-            state = .draining(by: now + Bounds.drainTimeout, hasLeft: false)
+            state = .draining(by: now + StandingBounds.drainTimeout, hasLeft: false)
             return [.unsubscribe]
         case .leaving, .away:
-            state = .draining(by: now + Bounds.drainTimeout, hasLeft: state == .away)
+            state = .draining(by: now + StandingBounds.drainTimeout, hasLeft: state == .away)
             return []
         case .draining, .ended: return []
         case .offline, .connecting, .subscribing: return end()

@@ -5,7 +5,7 @@ import CallStore
 /// chore runs by itself, concurrently with other work.
 final class Chores {
     /// The bounds, in milliseconds.
-    private enum Bounds {
+    private enum ChoreBounds {
         static let sweepInterval: Int64 = 500
         static let sweepGrace: Int64 = 500
         /// The intervals between checks of a shared store, normally and while the store fails.
@@ -117,27 +117,28 @@ final class Chores {
         case .look:
             let began = now
             await service.chores.lookAtStore()
-            guard service.storeFailure == nil else { return Bounds.failingLookInterval }
+            guard service.storeFailure == nil else { return ChoreBounds.failingLookInterval }
             lastAnswer = began
-            return Bounds.storeLookInterval
+            return ChoreBounds.storeLookInterval
         case .sweep:
             await sweep()
-            return Bounds.sweepInterval + random(0...Bounds.sweepInterval / 4)
-        case .clean: return await service.chores.clean() ? Bounds.sweepInterval : Bounds.cleanInterval
+            return ChoreBounds.sweepInterval + random(0...ChoreBounds.sweepInterval / 4)
+        case .clean: return await service.chores.clean() ? ChoreBounds.sweepInterval : ChoreBounds.cleanInterval
         case .writeTraces:
             await service.chores.writeTraces()
-            return Bounds.traceInterval
+            return ChoreBounds.traceInterval
         case .writeUsage:
             await service.chores.writeUsage()
-            return Bounds.usageInterval
+            return ChoreBounds.usageInterval
         case .readEndpoints:
-            return await service.chores.readEndpoints() ? Bounds.boundInterval : Bounds.endpointInterval
+            return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
         }
     }
 
     private func sweep() async {
         let limit = sweepLimit()
-        guard limit > 0, let ids = await service.overdue(grace: hasSwept ? Bounds.sweepGrace : 0, limit: limit) else {
+        guard limit > 0, let ids = await service.overdue(grace: hasSwept ? ChoreBounds.sweepGrace : 0, limit: limit)
+        else {
             return
         }
         commitsBefore = ids.count == limit ? service.counters[.commits] : nil

@@ -19,7 +19,7 @@ package final class Coordinator {
     package typealias Configuration = CoordinatorConfiguration
 
     /// The bounds of the driver, in milliseconds where no unit is given.
-    private enum Bounds {
+    private enum DriverBounds {
         /// The process counts as frozen when a wait takes this much longer than requested: all messages that have
         /// arrived are stale.
         static let frozenAfter: Int64 = 500
@@ -49,12 +49,12 @@ package final class Coordinator {
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    /// Creates a coordinator. `owes` is called with the records that have new outbox entries, `owesPushes` with the
-    /// calls that may have to be pushed.
+    /// Creates a coordinator. `onOutboxEntries` is called with the records that have new outbox entries, `onPushes`
+    /// with the calls that may have to be pushed.
     package init(
         configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log,
-        companions: [any Companion] = [], owes: @escaping ([RecordID]) -> Void = { _ in },
-        owesPushes: @escaping ([CallID]) -> Void = { _ in }
+        companions: [any Companion] = [], onOutboxEntries: @escaping ([RecordID]) -> Void = { _ in },
+        onPushes: @escaping ([CallID]) -> Void = { _ in }
     ) {
         self.companions = companions
         self.configuration = configuration
@@ -63,8 +63,8 @@ package final class Coordinator {
         var settings = configuration.settings
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
-        service.owes = owes
-        service.owesPushes = owesPushes
+        service.onOutboxEntries = onOutboxEntries
+        service.onPushes = onPushes
         service.name(configuration.endpoints)
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         link = BrokerLink(configuration, service, log)
@@ -105,11 +105,11 @@ package final class Coordinator {
         let wait = max(0, min(loop.nextTick, companions.map(\.nextTurn).min() ?? .max) - before)
         let messages = receive(wait)
         let now = SystemClock.boot.milliseconds
-        if now - before > wait + Bounds.frozenAfter {
+        if now - before > wait + DriverBounds.frozenAfter {
             handle(.frozen, now)
         } else {
             for event in link.takeAnswers() { handle(event, now) }
-            isBusy = messages.count >= Bounds.busyBatch
+            isBusy = messages.count >= DriverBounds.busyBatch
             handle(messages.isEmpty ? .tick : .received(messages), now)
             let confirmed = link.takeConfirmed()
             if !confirmed.isEmpty { handle(.taken(confirmed), now) }
@@ -146,7 +146,7 @@ package final class Coordinator {
         }
         var limit = wait
         // The wait is short, so that a request that the store does not answer is given up in time.
-        if socket?.deadline != nil { limit = min(limit, Bounds.storePatience) }
+        if socket?.deadline != nil { limit = min(limit, DriverBounds.storePatience) }
         let messages = link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
         let hasAnswers = socket != nil && others.last.map { $0.revents != 0 } ?? false
         if hasAnswers || socket?.deadline != nil && limit > 0 { service.store.receive() }
@@ -178,7 +178,7 @@ package final class Coordinator {
             if !toldFailure { log(.error, "the store cannot answer", ["reason": failure]) }
             toldFailure = true
             lastFailure = now
-        } else if toldFailure, now - lastFailure >= Bounds.answeringBeforeTold {
+        } else if toldFailure, now - lastFailure >= DriverBounds.answeringBeforeTold {
             log(.info, "the store answers again")
             toldFailure = false
         }
@@ -198,7 +198,7 @@ package final class Coordinator {
         // Copying the counters costs too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {
-            nextCounters = now + Bounds.countersInterval
+            nextCounters = now + DriverBounds.countersInterval
             service.set(.storeRoundTrips, to: service.store.roundTrips)
         }
         status.update {

@@ -50,7 +50,7 @@ package final class CoordinatorLoop {
     }
 
     /// The bounds, in milliseconds where no unit is given.
-    enum Bounds {
+    enum LoopBounds {
         static let longestWait: Int64 = 200
         /// Outbound messages of this age are dropped rather than sent late; resends cover the loss.
         static let staleAfter: Int64 = 500
@@ -91,8 +91,8 @@ package final class CoordinatorLoop {
     private let clock: () -> Int64
     private var actions: [Action] = []
     private var queue = WorkQueue()
-    private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
-    private var deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
+    private var messageBatchSize = BatchSize(largest: ServiceBounds.messagesPerBatch)
+    private var deadlineBatchSize = BatchSize(largest: ServiceBounds.deadlinesPerBatch)
     /// The number of batches of messages under way; `lastBatch` is when the last batch began.
     private var batches = 0
     private var lastBatch: Int64 = 0
@@ -122,7 +122,7 @@ package final class CoordinatorLoop {
         standing = BrokerStanding(random)
         chores = Chores(service, executor, now: now, random)
         chores.sweepLimit = { [unowned self] in
-            min(deadlineSlice.current, max(0, Bounds.overdue - queue.waitingDeadlines))
+            min(deadlineBatchSize.current, max(0, LoopBounds.overdue - queue.waitingDeadlines))
         }
         chores.found = { [unowned self] in found($0) }
         service.pauseBriefly = { [unowned self] in await pause(random(1...4)) }
@@ -137,12 +137,12 @@ package final class CoordinatorLoop {
     /// costs less than a wake-up for each; but not for long, however many batches follow each other.
     package var takesMessages: Bool { batches == 0 || now >= readsAgain }
 
-    private var readsAgain: Int64 { min(lastBatch + Bounds.batchInterval, lastReceived + Bounds.longestUnread) }
+    private var readsAgain: Int64 { min(lastBatch + LoopBounds.batchInterval, lastReceived + LoopBounds.longestUnread) }
 
     /// How long the first request that could begin has been waiting, in milliseconds; at least `lateAfter` for a second
     /// after a refusal.
     package var lateness: Int64 {
-        max(queue.lateness(now), now - lastRefused < Bounds.lateSinceRefusal ? ServiceBounds.lateAfter : 0)
+        max(queue.lateness(now), now - lastRefused < LoopBounds.lateSinceRefusal ? ServiceBounds.lateAfter : 0)
     }
 
     // MARK: Events
@@ -176,7 +176,7 @@ package final class CoordinatorLoop {
             lastReceived = now
             publish(service.read(messages, into: &queue, at: now), since: now)
         case .taken(let messages):
-            receipts += messages.prefix(Bounds.receipts - receipts.count)
+            receipts += messages.prefix(LoopBounds.receipts - receipts.count)
             confirm()
         case .tick: break
         case .lost:
@@ -194,7 +194,7 @@ package final class CoordinatorLoop {
     /// Returns when the store answers.
     private func judgeStore() {
         guard service.store.isShared else { return }
-        if service.isStoreOutOfReach, now - chores.lastAnswer >= Bounds.failingBeforeLeaving {
+        if service.isStoreOutOfReach, now - chores.lastAnswer >= LoopBounds.failingBeforeLeaving {
             actions += standing.leave(because: service.storeFailure ?? "", now)
         }
         if service.storeFailure == nil { actions += standing.comeBack(now) }
@@ -203,16 +203,16 @@ package final class CoordinatorLoop {
     private func publish(_ messages: [OutboundMessage], since began: Int64) {
         guard !messages.isEmpty else { return }
         now = max(now, clock())
-        let isStale = now - began >= Bounds.staleAfter
+        let isStale = now - began >= LoopBounds.staleAfter
         guard standing.canPublish, !isStale else {
             service.count(.publicationsDropped, messages.count)
             if isStale { stale += 1 }
             return
         }
-        if case .publish(let before, by: began + Bounds.staleAfter)? = actions.last {
-            actions[actions.count - 1] = .publish(before + messages, by: began + Bounds.staleAfter)
+        if case .publish(let before, by: began + LoopBounds.staleAfter)? = actions.last {
+            actions[actions.count - 1] = .publish(before + messages, by: began + LoopBounds.staleAfter)
         } else {
-            actions.append(.publish(messages, by: began + Bounds.staleAfter))
+            actions.append(.publish(messages, by: began + LoopBounds.staleAfter))
         }
     }
 
@@ -246,15 +246,15 @@ package final class CoordinatorLoop {
 
     private func beginMessages() {
         giveUpLate()
-        while isTimeForABatch, let batch = queue.next(messageSlice.current, now) {
+        while isTimeForABatch, let keyed = queue.next(messageBatchSize.current, now) {
             batches += 1
             lastBatch = now
             let began = now
             executor.start { [self] in
-                await service.serve(batch.round) { [self] in publish($0, since: began) }
+                await service.serveBatch(keyed.batch) { [self] in publish($0, since: began) }
                 now = max(now, clock())
-                messageSlice.took(now - began)
-                queue.finish(batch)
+                messageBatchSize.took(now - began)
+                queue.finish(keyed)
                 batches -= 1
                 ended()
             }
@@ -264,7 +264,7 @@ package final class CoordinatorLoop {
     /// Refuses or drops the requests that cannot be served in time. Their effects have not begun, so that no data is
     /// lost: devices get an error, or send again.
     private func giveUpLate() {
-        let late = queue.takeLate(now, Bounds.patience)
+        let late = queue.takeLate(now, LoopBounds.patience)
         guard !late.isEmpty else { return }
         if !late.refused.isEmpty { lastRefused = now }
         if late.dropped > 0 {
@@ -279,16 +279,16 @@ package final class CoordinatorLoop {
     /// the next begins, except for batches that pause.
     private var isTimeForABatch: Bool {
         guard batches > 0 else { return true }
-        let most = service.store.answersAtOnce ? min(sleepers.count + 1, Bounds.batches) : Bounds.batches
+        let most = service.store.answersAtOnce ? min(sleepers.count + 1, LoopBounds.batches) : LoopBounds.batches
         guard batches < most else { return false }
-        return queue.fresh >= Bounds.worthABatch || now - lastBatch >= Bounds.batchInterval
+        return queue.fresh >= LoopBounds.worthABatch || now - lastBatch >= LoopBounds.batchInterval
     }
 
     /// Notes the receipts that the broker has acknowledged, so that they are not sent again.
     private func confirm() {
         guard !isConfirming, !receipts.isEmpty else { return }
         isConfirming = true
-        let messages = receipts.prefix(ServiceBounds.messagesPerRound)
+        let messages = receipts.prefix(ServiceBounds.messagesPerBatch)
         receipts.removeFirst(messages.count)
         executor.start { [self, messages] in
             await service.published(Array(messages))
@@ -312,8 +312,8 @@ package final class CoordinatorLoop {
 
     private func beginDeadlines() {
         guard !isServingDeadlines, hasDeadlines else { return }
-        var limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
-        if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, Bounds.deadlinesWhenLate) }
+        var limit = min(deadlineBatchSize.current, queue.count > 0 ? ServiceBounds.messagesPerBatch : .max)
+        if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, LoopBounds.deadlinesWhenLate) }
         let ready = queue.readyDeadlines
         if ready < limit {
             queue.append(
@@ -326,7 +326,7 @@ package final class CoordinatorLoop {
         executor.start { [self, ids] in
             publish(await service.serveDeadlines(ids), since: began)
             now = max(now, clock())
-            deadlineSlice.took(now - began)
+            deadlineBatchSize.took(now - began)
             queue.finish(ids)
             isServingDeadlines = false
             if !areOwn, !queue.hasFoundDeadlines { chores.servedWhatWasFound() }
@@ -344,9 +344,9 @@ package final class CoordinatorLoop {
     /// The latest time for the next call of `handle`, if no event happens before.
     package var nextTick: Int64 {
         if mayBegin { return now }
-        var next = min(now + Bounds.longestWait, standing.nextTick)
-        if batches > 0, batches < Bounds.batches, now < lastBatch + Bounds.batchInterval {
-            next = min(next, lastBatch + Bounds.batchInterval)
+        var next = min(now + LoopBounds.longestWait, standing.nextTick)
+        if batches > 0, batches < LoopBounds.batches, now < lastBatch + LoopBounds.batchInterval {
+            next = min(next, lastBatch + LoopBounds.batchInterval)
         }
         if !takesMessages { next = min(next, readsAgain) }
         for sleeper in sleepers { next = min(next, sleeper.until) }

@@ -40,15 +40,15 @@ package final class CallService {
     var isStoreOutOfReach: Bool { context.health.isOutOfReach }
 
     /// Called with the records that have new outbox entries, once they are written.
-    package var owes: ([RecordID]) -> Void {
-        get { context.owes }
-        set { context.owes = newValue }
+    package var onOutboxEntries: ([RecordID]) -> Void {
+        get { context.onOutboxEntries }
+        set { context.onOutboxEntries = newValue }
     }
 
     /// Called with the calls that may have to be pushed, once they are written.
-    package var owesPushes: ([CallID]) -> Void {
-        get { context.owesPushes }
-        set { context.owesPushes = newValue }
+    package var onPushes: ([CallID]) -> Void {
+        get { context.onPushes }
+        set { context.onPushes = newValue }
     }
 
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
@@ -81,26 +81,26 @@ package final class CallService {
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
-        let refused = Serving(context)
-        for (item, device, bytes) in intake.items where !queue.append(item, from: device, bytes, at: moment) {
-            refused.refuseEarly(item, from: device, because: "full")
+        let refusing = BatchService(context)
+        for (content, device, bytes) in intake.contents where !queue.append(content, from: device, bytes, at: moment) {
+            refusing.refuseEarly(content, from: device, because: "full")
         }
         context.counters.add(intake.counts)
         context.counters.add(.messagesSent, intake.refusals.count)
-        return intake.refusals + refused.finish()
+        return intake.refusals + refusing.takeOutbound()
     }
 
     /// Refuses requests that cannot be served in time, while a refusal still helps their devices.
-    func refuse(_ late: [(item: Round.Item, device: DeviceAddress)]) -> [OutboundMessage] {
+    func refuse(_ late: [(content: RequestContent, device: DeviceAddress)]) -> [OutboundMessage] {
         guard !late.isEmpty else { return [] }
-        let refused = Serving(context)
-        for (item, device) in late { refused.refuseEarly(item, from: device, because: "late") }
-        return refused.finish()
+        let refusing = BatchService(context)
+        for (content, device) in late { refusing.refuseEarly(content, from: device, because: "late") }
+        return refusing.takeOutbound()
     }
 
-    /// Serves a batch. Calls `tell` with outbound messages as soon as they may be published.
-    func serve(_ round: Round, _ tell: @escaping ([OutboundMessage]) -> Void) async {
-        await Rounds(serving: Serving(context), tell: tell).serve(round)
+    /// Serves a batch. Calls `publish` with outbound messages as soon as they may be published.
+    func serveBatch(_ batch: Batch, _ publish: @escaping ([OutboundMessage]) -> Void) async {
+        await BatchService(context, publish: publish).serveBatch(batch)
     }
 
     /// Notes that the broker has these messages: the receipts in `messages` are not sent again. When a coordinator dies
@@ -108,13 +108,13 @@ package final class CallService {
     func published(_ messages: [OutboundMessage]) async {
         let receipts = messages.compactMap(\.receiptOf)
         guard !receipts.isEmpty else { return }
-        let serving = Serving(context)
+        let service = BatchService(context)
         do throws(StoreError) {
-            try await serving.readClock()
+            try await service.readClock()
         } catch {
             return context.failed(error)
         }
-        await MessageRounds(serving: serving).serve(receipts.map { MessageWork(id: $0, events: [.receiptSent]) })
+        await service.serveMessages(receipts.map { MessageWork(id: $0, events: [.receiptSent]) })
     }
 
     // MARK: Deadlines
@@ -131,7 +131,7 @@ package final class CallService {
         guard let now = store.time else { return [] }
         if isLate {
             let count = context.timers.putOffResends(
-                until: now, by: ResendSchedule.firstDelay, limit: ServiceBounds.deadlinesPerRound)
+                until: now, by: ResendSchedule.firstDelay, limit: ServiceBounds.deadlinesPerBatch)
             context.counters.add(.resendsPutOff, count)
         }
         return context.timers.take(until: now, limit: limit)
@@ -140,14 +140,14 @@ package final class CallService {
     /// Serves deadlines that have come. Returns the messages to publish.
     func serveDeadlines(_ ids: [RecordID]) async -> [OutboundMessage] {
         guard !ids.isEmpty else { return [] }
-        let serving = Serving(context)
-        await Deadlines(serving: serving).serve(ids)
-        return serving.finish()
+        let service = BatchService(context)
+        await service.serveDeadlines(ids)
+        return service.takeOutbound()
     }
 
     /// Returns records with a deadline that was not served for `grace` milliseconds, because their coordinator is gone
     /// or this is a restart. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
-        await Deadlines(serving: Serving(context)).overdue(grace: grace, limit: limit)
+        await BatchService(context).overdue(grace: grace, limit: limit)
     }
 }

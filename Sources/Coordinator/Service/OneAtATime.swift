@@ -11,14 +11,14 @@ package struct OneAtATime {
     package func process(_ message: InboundMessage) -> [OutboundMessage] {
         var queue = WorkQueue()
         var messages = service.read([message], into: &queue, at: 0)
-        if let next = queue.next(1, 0) { complete { await service.serve(next.round) { messages += $0 } } }
+        if let next = queue.next(1, 0) { complete { await service.serveBatch(next.batch) { messages += $0 } } }
         return messages
     }
 
     /// Serves the deadlines that are due.
     package func sweep() -> [OutboundMessage] {
         complete {
-            let ids = await service.overdue(grace: 0, limit: ServiceBounds.deadlinesPerRound)
+            let ids = await service.overdue(grace: 0, limit: ServiceBounds.deadlinesPerBatch)
             return await service.serveDeadlines(ids ?? [])
         }
     }

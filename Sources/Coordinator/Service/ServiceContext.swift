@@ -18,9 +18,9 @@ final class ServiceContext {
     var tidied = TidyLists()
     var health = StoreHealth()
     /// Called with the records that have new outbox entries, once they are written.
-    var owes: ([RecordID]) -> Void = { _ in }
+    var onOutboxEntries: ([RecordID]) -> Void = { _ in }
     /// Called with the calls that may have to be pushed, once they are written.
-    var owesPushes: ([CallID]) -> Void = { _ in }
+    var onPushes: ([CallID]) -> Void = { _ in }
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
     var iceServers: (UserID, WallTime) -> [IceServer] = { _, _ in [] }
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.

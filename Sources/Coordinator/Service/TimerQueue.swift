@@ -4,7 +4,7 @@ import CallStore
 /// The deadlines that this coordinator committed, the earliest first. Losing this queue loses no deadline: the store's
 /// due index holds the same deadlines for all coordinators.
 struct TimerQueue {
-    private struct Entry {
+    private struct TimerEntry {
         let at: Milliseconds
         let id: RecordID
         /// Whether only resends are due at this time.
@@ -16,7 +16,7 @@ struct TimerQueue {
     /// The bound on the number of records that are known to be put off; a sweep may serve further records early.
     static let mostPutOff = 4_096
 
-    private var heap: [Entry] = []
+    private var heap: [TimerEntry] = []
     /// The deadline that counts for each call or message; older entries of the heap are passed over.
     private var current: [RecordID: Milliseconds] = [:]
     /// The records whose resends were put off. The due index still holds their earlier deadline; sweeps must not serve
@@ -35,7 +35,7 @@ struct TimerQueue {
         }
         guard current[id] != moment, current.count < Self.capacity else { return }
         current[id] = moment
-        heap.append(Entry(at: moment, id: id, isResend: isResend))
+        heap.append(TimerEntry(at: moment, id: id, isResend: isResend))
         siftUp(heap.count - 1)
     }
 
@@ -55,7 +55,7 @@ struct TimerQueue {
 
     /// Puts off the resends that are due, up to `limit`, by `delay`. Returns how many were put off.
     mutating func putOffResends(until now: Milliseconds, by delay: Milliseconds, limit: Int) -> Int {
-        var kept: [Entry] = []
+        var kept: [TimerEntry] = []
         var count = 0
         while count + kept.count < limit, let first = heap.first, first.at <= now {
             removeFirst()

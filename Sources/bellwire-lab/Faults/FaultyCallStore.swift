@@ -197,7 +197,7 @@ extension Commit {
         copy.asked = asked
         copy.settled = settled
         copy.hasJustEnded = hasJustEnded
-        copy.owed = owed
+        copy.outboxEntries = outboxEntries
         copy.pushes = pushes
         return copy
     }

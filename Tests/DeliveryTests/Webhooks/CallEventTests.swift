@@ -23,8 +23,8 @@ import Testing
         #expect(event.time == start + 5)
         // The fields of an event of section 5, and no other.
         let view = DeviceView(address: DeviceAddress(userID: alice, deviceID: phone), acked: 1)
-        let owed = try #require(machine.call.owed(to: view, now: start, settings: machine.settings))
-        let told = machine.call.event(owed, for: alice, now: start, snapshot: machine.call.snapshot)
+        let delivery = try #require(machine.call.delivery(to: view, now: start, settings: machine.settings))
+        let told = machine.call.event(delivery, for: alice, now: start, snapshot: machine.call.snapshot)
         let wire = try #require(try JSONParser.parse(DownMessage.event(told).encoded()).object)
         let data = try #require(event.json)
         #expect(data.fields.map(\.key) == ["callID", "revision", "actor", "changes", "call"])

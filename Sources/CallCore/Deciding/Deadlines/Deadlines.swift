@@ -51,7 +51,7 @@ extension Deciding {
         for delivery in resends {
             let target = ResendPacing.Target(delivery.user, delivery.device)
             let candidate = ResendPacing.Candidate(
-                .call(call.callID), isRinging: delivery.owed.name == .invited, createdAt: call.createdAt,
+                .call(call.callID), isRinging: delivery.event.name == .invited, createdAt: call.createdAt,
                 bytes: call.approximateBytes, isFirst: delivery.isFirstResend)
             if allowances.mayResend(candidate, to: target, now: now) {
                 decision.resends.append(delivery)

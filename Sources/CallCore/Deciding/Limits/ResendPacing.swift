@@ -60,7 +60,7 @@ package struct ResendPacing {
         }
     }
 
-    private struct State {
+    private struct DeviceState {
         /// The event or message that is resent while the device is silent.
         var leader: Candidate
         /// The time of the first resend since the last ack; nil after an ack.
@@ -96,7 +96,7 @@ package struct ResendPacing {
     /// The interval, in milliseconds, of searches for room.
     private static let searchInterval: Milliseconds = 1_000
 
-    private var states: [Target: State] = [:]
+    private var states: [Target: DeviceState] = [:]
     private var nextSearch: Milliseconds = 0
 
     package init() {}
@@ -118,7 +118,7 @@ package struct ResendPacing {
             makeRoom(now)
             guard states.count < Self.capacity else { return }
         }
-        var state = states[target] ?? State(leader: candidate, leaderSentAt: now, bucket: TokenBucket())
+        var state = states[target] ?? DeviceState(leader: candidate, leaderSentAt: now, bucket: TokenBucket())
         state.bucket.take(Int64(candidate.bytes) * Self.microsecondsPerByte, Self.size, now: now * 1_000)
         if state.unansweredSince == nil || !isLeaderAwaited(state, now) {
             state.unansweredSince = now
@@ -172,13 +172,13 @@ package struct ResendPacing {
         states[Target(device.userID, nil)] = nil
     }
 
-    private func isSilent(_ state: State, _ now: Milliseconds) -> Bool {
+    private func isSilent(_ state: DeviceState, _ now: Milliseconds) -> Bool {
         guard let since = state.unansweredSince, isLeaderAwaited(state, now) else { return false }
         return now - since >= Self.patience
     }
 
     /// Whether an ack of the leader is still awaited. This is false after the clock went back.
-    private func isLeaderAwaited(_ state: State, _ now: Milliseconds) -> Bool {
+    private func isLeaderAwaited(_ state: DeviceState, _ now: Milliseconds) -> Bool {
         (0..<Self.leaderLife).contains(now - state.leaderSentAt)
     }
 

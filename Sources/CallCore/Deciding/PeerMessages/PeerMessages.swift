@@ -13,7 +13,7 @@ package struct MessageDecision {
     /// The candidates that are resent and the candidates that are held back, for the pacing of the recipient's devices.
     package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
-    package var owesReceipt = false
+    package var needsReceipt = false
     package var counts = Counts()
     /// Whether the record is due and cannot be read, so that the sweep must set the record aside.
     package var isUnreadable = false
@@ -38,7 +38,7 @@ extension Deciding {
             case .ack(let device):
                 // A message to the sender's own user is for the user's other devices.
                 guard device != decision.message?.origin.device else { continue }
-                if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
+                if decision.message?.acknowledged(now: now) ?? false { decision.needsReceipt = true }
             case .cameOnline(let device):
                 send(work.id, to: device, &decision)
             case .deadline: decideDeadline(work.id, stored, &decision)
@@ -150,7 +150,7 @@ extension Deciding {
         if decision.message?.isWaiting ?? false {
             send(id, to: nil, &decision)
         } else {
-            decision.owesReceipt = true
+            decision.needsReceipt = true
         }
     }
 
@@ -197,20 +197,22 @@ extension Writing {
         let asked = Outstanding.message(id, by: message.origin.device.userID)
         if decision.before == nil, message.isWaiting { commit.asked = [(asked, message.expiresAt)] }
         if decision.before?.isWaiting ?? false, !message.isWaiting { commit.settled = [asked] }
-        commit.owed = owed(message, before: decision.before, id)
+        commit.outboxEntries = outboxEntries(of: message, before: decision.before, id)
         return commit
     }
 
     /// Returns the outbox entries of a message. A message has two revisions: it is sent, and then delivered or expired.
     /// After a message is forgotten, its id may be used again, so the number includes the creation time.
-    private func owed(_ message: PeerMessage, before: PeerMessage?, _ id: RecordID) -> Owed? {
+    private func outboxEntries(
+        of message: PeerMessage, before: PeerMessage?, _ id: RecordID
+    ) -> OutboxEntries? {
         let names = endpoints.filter(\.wantsMessages).map(\.name)
         guard !names.isEmpty, before?.state != message.state else { return nil }
         let isNew = message.state == .sent
-        return Owed(
+        return OutboxEntries(
             to: names,
             revisions: [
-                Owed.Revision(
+                OutboxEntries.Revision(
                     number: 2 * message.createdAt + (isNew ? 0 : 1), time: message.finishedAt ?? message.createdAt,
                     record: .message(message))
             ])

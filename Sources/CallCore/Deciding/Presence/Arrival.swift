@@ -22,7 +22,7 @@ package struct Arrival {
     /// The number of further live calls.
     package let omitted: Int
     /// All calls with a possible delivery to the device.
-    package let owing: [CallID]
+    package let undelivered: [CallID]
     /// The queued peer messages for the device, when a session begins.
     package let messages: [RecordID]
 
@@ -50,7 +50,7 @@ package struct Arrival {
             let isNew = known.map { $0.since + ServiceBounds.newSession > now } ?? false
             return Arrival(
                 change: change, live: listed, omitted: live.count - listed.count,
-                owing: listed + findings.calls[changes.count + index].filter { !live.contains($0) },
+                undelivered: listed + findings.calls[changes.count + index].filter { !live.contains($0) },
                 messages: isNew ? findings.messages[index] : [])
         }
     }

@@ -14,7 +14,7 @@ extension Deciding {
         // The call has ended since the welcome was made, possibly with an end time before this session began. The
         // device must get the end.
         if isTold { view.knowsCall = true }
-        guard call.owed(to: view, now: now, settings: settings.calls) != nil else { return }
+        guard call.delivery(to: view, now: now, settings: settings.calls) != nil else { return }
         if let known = presence[device.userID]?.first(where: { $0.device == device }) {
             // The ack is written before the device gets the event: another process may be ending the call with an end
             // time before this session began.

@@ -28,7 +28,7 @@ package struct Commit: Sendable {
     /// Whether the call was live before this commit and is not live after it.
     package var hasJustEnded = false
     /// The outbox entries that the commit causes, written with the record.
-    package var owed: Owed?
+    package var outboxEntries: OutboxEntries?
     /// Whether a device may need a push because of the commit: the call is then entered into the queue of pushes with
     /// the record.
     package var pushes = false

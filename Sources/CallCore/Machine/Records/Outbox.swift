@@ -5,43 +5,43 @@ import SignalingProtocol
 /// Each pair of an endpoint and a record has a line of revisions. A worker claims a line as a whole, so that the
 /// revisions of a record go out in order, each after the previous attempt has ended. Lines do not wait for each other.
 package struct Outbox: Equatable, Sendable {
-    private struct Entry: Equatable, Sendable {
+    private struct OutboxEntry: Equatable, Sendable {
         let number: Int64
         let time: Milliseconds
         let record: [UInt8]
         let owner: UserID?
     }
 
-    private struct Line: Equatable, Sendable {
+    private struct OutboxLine: Equatable, Sendable {
         /// The entries, in the order of their numbers.
-        var entries: [Entry] = []
+        var entries: [OutboxEntry] = []
         /// The time from which a worker may claim the line; nil while a worker has claimed the line.
         var due: Milliseconds?
         var holder: WorkerID?
         var attempts = 0
         var firstAttempt: Milliseconds?
 
-        mutating func insert(_ entry: Entry) {
+        mutating func insert(_ entry: OutboxEntry) {
             guard !entries.contains(where: { $0.number == entry.number }) else { return }
             let place = entries.firstIndex { $0.number > entry.number } ?? entries.count
             entries.insert(entry, at: place)
         }
     }
 
-    private struct Dead: Equatable, Sendable {
+    private struct BuriedEntry: Equatable, Sendable {
         let id: RecordID
-        let entry: Entry
+        let entry: OutboxEntry
         let since: Milliseconds
     }
 
-    private struct Shelf: Equatable, Sendable {
-        var lines: [RecordID: Line] = [:]
+    private struct EndpointShelf: Equatable, Sendable {
+        var lines: [RecordID: OutboxLine] = [:]
         /// The dead letters, in the order of their deaths.
-        var dead: [Dead] = []
+        var dead: [BuriedEntry] = []
     }
 
     package private(set) var endpoints: [KeptEndpoint] = []
-    private var shelves: [EndpointName: Shelf] = [:]
+    private var shelves: [EndpointName: EndpointShelf] = [:]
     private var leases = WorkerLeases()
 
     package init() {}
@@ -92,17 +92,19 @@ package struct Outbox: Equatable, Sendable {
     // MARK: Lines
 
     /// Adds entries together with the commit that causes them. `encode` returns the stored form of a record.
-    package mutating func append(_ owed: Owed, _ id: RecordID, now: Milliseconds, encode: (Record) -> [UInt8]) {
-        for name in owed.to {
-            var line = shelves[name]?.lines[id] ?? Line()
+    package mutating func append(
+        _ entries: OutboxEntries, _ id: RecordID, now: Milliseconds, encode: (Record) -> [UInt8]
+    ) {
+        for name in entries.to {
+            var line = shelves[name]?.lines[id] ?? OutboxLine()
             if line.entries.isEmpty { line.due = now }
-            for revision in owed.revisions {
+            for revision in entries.revisions {
                 line.insert(
-                    Entry(
+                    OutboxEntry(
                         number: revision.number, time: revision.time, record: encode(revision.record),
                         owner: revision.record.owner))
             }
-            shelves[name, default: Shelf()].lines[id] = line
+            shelves[name, default: EndpointShelf()].lines[id] = line
         }
     }
 
@@ -149,7 +151,7 @@ package struct Outbox: Equatable, Sendable {
         }
     }
 
-    private mutating func put(_ line: Line, back item: OutboxItem, at due: Milliseconds) -> Settled {
+    private mutating func put(_ line: OutboxLine, back item: OutboxItem, at due: Milliseconds) -> Settled {
         var line = line
         line.holder = nil
         line.due = due
@@ -157,9 +159,9 @@ package struct Outbox: Equatable, Sendable {
         return .done
     }
 
-    private mutating func bury(_ entry: Entry, of id: RecordID, _ name: EndpointName, _ now: Milliseconds) {
+    private mutating func bury(_ entry: OutboxEntry, of id: RecordID, _ name: EndpointName, _ now: Milliseconds) {
         shelves[name]!.dead.removeAll { $0.id == id && $0.entry.number == entry.number }
-        shelves[name]!.dead.append(Dead(id: id, entry: entry, since: now))
+        shelves[name]!.dead.append(BuriedEntry(id: id, entry: entry, since: now))
     }
 
     // MARK: Workers
@@ -264,7 +266,7 @@ package struct Outbox: Equatable, Sendable {
             .sorted { ($0.value.entries[0].time, $0.key) < ($1.value.entries[0].time, $1.key) }.map(\.key)
     }
 
-    private mutating func takeFirst(of id: RecordID, _ name: EndpointName) -> Entry {
+    private mutating func takeFirst(of id: RecordID, _ name: EndpointName) -> OutboxEntry {
         var line = shelves[name]!.lines[id]!
         let entry = line.entries.removeFirst()
         (line.attempts, line.firstAttempt) = (0, nil)
@@ -272,7 +274,7 @@ package struct Outbox: Equatable, Sendable {
         return entry
     }
 
-    // MARK: Dead letters
+    // MARK: BuriedEntry letters
 
     /// Returns dead letters whose revisions were made at `since` or later, the earliest first.
     package func deadLetters(_ name: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
@@ -294,7 +296,7 @@ package struct Outbox: Equatable, Sendable {
                 })
             else { continue }
             let entry = shelves[name]!.dead.remove(at: place).entry
-            var line = shelves[name]!.lines[letter.id] ?? Line()
+            var line = shelves[name]!.lines[letter.id] ?? OutboxLine()
             if line.entries.first.map({ $0.number > entry.number }) ?? true, line.holder == nil {
                 // This entry goes first and has no attempts yet.
                 (line.due, line.attempts, line.firstAttempt) = (now, 0, nil)

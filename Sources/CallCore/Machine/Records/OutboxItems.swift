@@ -1,7 +1,7 @@
 import SignalingProtocol
 
 /// The outbox entries that a commit causes, written with the commit (docs/decisions/0019).
-package struct Owed: Sendable, Equatable {
+package struct OutboxEntries: Sendable, Equatable {
     /// A revision of a record, as the record was at that revision.
     package struct Revision: Sendable, Equatable {
         /// A number that grows with each revision of the record; for a call, the call's revision.

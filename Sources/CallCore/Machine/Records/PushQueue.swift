@@ -6,7 +6,7 @@ import SignalingProtocol
 /// Each call stands in the queue at most once, and either waits until it is due or is claimed by a worker. A commit
 /// during the claim marks the call, so that the worker looks again before the claim ends.
 package struct PushQueue: Equatable, Sendable {
-    private enum Line: Equatable, Sendable {
+    private enum PushLine: Equatable, Sendable {
         case waits(due: Milliseconds)
         case held(by: WorkerID, isMarked: Bool)
 
@@ -14,7 +14,7 @@ package struct PushQueue: Equatable, Sendable {
         var holder: WorkerID? { if case .held(let worker, _) = self { worker } else { nil } }
     }
 
-    private var lines: [CallID: Line] = [:]
+    private var lines: [CallID: PushLine] = [:]
     private var leases = WorkerLeases()
 
     package init() {}

@@ -68,7 +68,7 @@ package struct KeptPushPolicy: Equatable, Sendable {
     package func isServed(at now: Milliseconds) -> Bool { now < until }
 
     /// Whether calls are entered into the queue: a process pushes, or may come back before the calls would be removed.
-    package func isOwed(at now: Milliseconds) -> Bool { now - PushLimits.missedLife < until }
+    package func isPushing(at now: Milliseconds) -> Bool { now - PushLimits.missedLife < until }
 }
 
 /// The time, in milliseconds, that a process with push counts as running after its last sign of life

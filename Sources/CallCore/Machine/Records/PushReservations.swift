@@ -2,13 +2,13 @@ import SignalingProtocol
 
 /// The model of the pushes that devices got lately: the rules that every store must follow. `now` is the store's time.
 package struct PushReservations: Equatable, Sendable {
-    private struct Entry: Equatable, Sendable {
+    private struct Reservation: Equatable, Sendable {
         let id: String
         let inviter: UserID
         let at: Milliseconds
     }
 
-    private var entries: [DeviceAddress: [Entry]] = [:]
+    private var entries: [DeviceAddress: [Reservation]] = [:]
 
     package init() {}
 
@@ -21,7 +21,7 @@ package struct PushReservations: Equatable, Sendable {
         guard known.count < PushLimits.perDevice,
             known.count(where: { $0.inviter == push.inviter }) < PushLimits.perInviter
         else { return false }
-        entries[push.device]?.append(Entry(id: push.id, inviter: push.inviter, at: now))
+        entries[push.device]?.append(Reservation(id: push.id, inviter: push.inviter, at: now))
         return true
     }
 
@@ -31,5 +31,5 @@ package struct PushReservations: Equatable, Sendable {
         entries = entries.mapValues { $0.filter { Self.counts($0, now) } }.filter { !$0.value.isEmpty }
     }
 
-    private static func counts(_ entry: Entry, _ now: Milliseconds) -> Bool { entry.at + PushLimits.window > now }
+    private static func counts(_ entry: Reservation, _ now: Milliseconds) -> Bool { entry.at + PushLimits.window > now }
 }

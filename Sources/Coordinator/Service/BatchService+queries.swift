@@ -2,62 +2,54 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Answers the queries of a decision that the gathered facts do not answer. The decision then starts again with the
-/// additional facts.
-struct Finding {
-    let serving: Serving
-    /// The number of queries that are still allowed, since the other requests of the batch wait for these queries.
-    private var lookups: Int
+/// The result of deciding.
+enum DecidingOutcome<Value: ~Copyable>: ~Copyable {
+    case decided(Value)
+    /// The decision needs more queries than the batch allows.
+    case postponed
+    /// The decision's queries came to no end. The store works all the same, and other requests are served.
+    case unsettled
+}
 
-    init(serving: Serving, lookups: Int = .max) {
-        self.serving = serving
-        self.lookups = lookups
-    }
-
-    private var store: any RecordStore { serving.store }
-
-    /// The result of deciding.
-    enum Outcome<Value: ~Copyable>: ~Copyable {
-        case decided(Value)
-        /// The decision needs more queries than the batch allows.
-        case postponed
-        /// The decision's queries came to no end. The store works all the same, and other requests are served.
-        case unsettled
-    }
-
-    /// Decides, and answers queries until the decision has no more. `works` are the other queued requests of the batch.
-    mutating func decided<Value: ~Copyable>(
-        _ deciding: inout Deciding, besides works: [CallWork], _ decide: (Deciding) throws(Undecided) -> Value
-    ) async throws(StoreError) -> Outcome<Value> {
-        for _ in 0..<ServiceBounds.lookupsPerDecision {
+/// Decides, and answers the queries of a decision that the gathered facts do not answer. The decision then starts again
+/// with the additional facts.
+extension BatchService {
+    /// Decides, and answers queries until the decision has no more. `works` are the other calls of the batch;
+    /// `queriesLeft` is the number of queries that are still allowed, since the other calls of the batch wait for these
+    /// queries.
+    func decide<Value: ~Copyable>(
+        _ deciding: inout Deciding, besides works: [CallWork], _ queriesLeft: inout Int,
+        _ decide: (Deciding) throws(Undecided) -> Value
+    ) async throws(StoreError) -> DecidingOutcome<Value> {
+        for _ in 0..<ServiceBounds.queriesPerDecision {
             let undecided: Undecided
             do throws(Undecided) {
                 return .decided(try decide(deciding))
             } catch {
                 undecided = error
             }
-            guard lookups > 0 else { return .postponed }
-            lookups -= 1
-            serving.context.counters.add(.lookups)
+            guard queriesLeft > 0 else { return .postponed }
+            queriesLeft -= 1
+            context.counters.add(.lookups)
             do throws(StoreError) {
-                try await find(undecided, besides: works, &deciding.facts)
+                try await answer(undecided, besides: works, &deciding.facts)
             } catch  where error.code == .unsettled {
-                serving.context.failed(error)
+                context.failed(error)
                 return .unsettled
             }
         }
-        serving.context.failed(StoreError(.unsettled, "the queries of a decision came to no end"))
+        context.failed(StoreError(.unsettled, "the queries of a decision came to no end"))
         return .unsettled
     }
 
-    private func find(
+    private func answer(
         _ undecided: Undecided, besides works: [CallWork], _ facts: inout Facts
     ) async throws(StoreError) {
         switch undecided {
         case .needs(var lookup):
             if !lookup.calls.isEmpty {
                 let users = lookup.calls.map(\.user)
-                let calls = try await UserCalls(serving: serving).live(
+                let calls = try await liveCalls(
                     of: users, limit: ServiceBounds.callsPerBusyCheck)
                 for (user, calls) in zip(users, calls) { facts.liveCalls[user] = calls }
             }
@@ -65,16 +57,16 @@ struct Finding {
             guard !lookup.isEmpty else { return }
             let findings = try await store.read(lookup)
             for (id, record) in zip(lookup.records, findings.records) { facts.records[id] = .some(record) }
-            facts.learn(lookup, findings, serving)
+            facts.learn(lookup, findings, self)
         case .target(let callID): facts.targets[callID] = .some(try await store.load([callID])[0])
         case .timeline(let callID):
-            facts.timelines[callID] = try await Timelines(context: serving.context).timeline(of: callID)
+            facts.timelines[callID] = try await Timelines(context: context).timeline(of: callID)
         case .wait(let claim):
-            await serving.context.pause()
+            await context.pause()
             try lookAgain(at: claim, &facts)
         case .fence(let claim):
             guard isUnderWay(claim, besides: works, facts) else { return try await fence(claim, &facts) }
-            await serving.context.pause()
+            await context.pause()
             try lookAgain(at: claim, &facts)
         }
     }
@@ -84,7 +76,7 @@ struct Finding {
     /// milliseconds.
     private func isUnderWay(_ claim: Claim, besides works: [CallWork], _ facts: Facts) -> Bool {
         guard facts.looks[claim] == nil, case .some(.some(let holder)) = facts.holders[claim] else { return false }
-        return serving.context.isUnderWay(.call(holder.callID)) && !works.contains { $0.id == holder.callID }
+        return context.isUnderWay(.call(holder.callID)) && !works.contains { $0.id == holder.callID }
     }
 
     /// Writes a new version of the holder of a claim, so that a writer that is about to make the holder deserve the
@@ -92,9 +84,9 @@ struct Finding {
     private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
         guard case .some(.some(let holder)) = facts.holders[claim] else { return }
         let stored = facts.records[.call(holder.callID)] ?? nil
-        let writing = Writing(settings: serving.settings, now: serving.now, endpoints: [])
+        let writing = Writing(settings: settings, now: now, endpoints: [])
         guard let fence = writing.fence(holder.callID, stored),
-            try await !Committing(serving: serving).commit([fence])[0]
+            try await !write([fence])[0]
         else {
             facts.fenced.insert(holder)
             return
@@ -114,7 +106,7 @@ struct Finding {
 
 extension Facts {
     /// Adds the answers to these queries.
-    mutating func learn(_ lookup: Lookup, _ findings: Findings, _ serving: Serving) {
+    mutating func learn(_ lookup: Lookup, _ findings: Findings, _ service: BatchService) {
         for (user, devices) in zip(lookup.presence, findings.presence) { presence[user] = devices }
         for (claim, holder) in zip(lookup.claims, findings.holders) { holders[claim] = .some(holder) }
         for (user, profile) in zip(lookup.profiles, findings.profiles) { profiles[user] = .some(profile) }
@@ -129,9 +121,9 @@ extension Facts {
             registered[user] = isRegistered
         }
         for (list, messages) in zip(lookup.messages, findings.messages) { inboxes[list.user] = messages.count }
-        for (user, bytes) in KeptBytes(serving.settings, now: serving.now).sums(lookup, findings) {
+        for (user, bytes) in KeptBytes(service.settings, now: service.now).sums(lookup, findings) {
             // The sum includes the bytes that this coordinator has counted and not written yet.
-            storedBytes[user] = bytes + serving.context.usage.waiting(of: user)
+            storedBytes[user] = bytes + service.context.usage.waiting(of: user)
         }
     }
 }

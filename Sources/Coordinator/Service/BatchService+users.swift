@@ -4,19 +4,14 @@ import SignalingProtocol
 
 /// Serves requests that concern no single call: a user's history, profiles and blocks (docs/protocol.md, section 2,
 /// Queries and Users).
-struct UserRequests {
-    let serving: Serving
-
-    private var store: any RecordStore & UserStore & RegistrationStore { serving.store }
-    private var context: ServiceContext { serving.context }
-
-    func serve(_ received: ReceivedRequest) async {
+extension BatchService {
+    func serveUserRequest(_ received: ReceivedRequest) async {
         let user = received.device.userID
         // `Intake` checked the same limit, but responses to requests of the same batch may have used up the limit
         // since.
         var counts = Counts()
         if !received.request.body.isForBackends,
-            let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts)
+            let retryAfter = context.budgets.debt(.sentBytes(user), now, &counts)
         {
             context.counters.add(counts)
             _ = answer(received, .failure(.rateLimited(retryAfter)))
@@ -43,18 +38,18 @@ struct UserRequests {
                 outcome = .answer(.done(user))
                 isWrite = true
             case .pushRegister(let body):
-                outcome = try await PushRequests(serving: serving).register(body, received.device)
+                outcome = try await registerPushes(body, received.device)
                 isWrite = true
             case .pushUnregister(let body):
-                outcome = try await PushRequests(serving: serving).unregister(body, received.device)
+                outcome = try await unregisterPushes(body, received.device)
                 isWrite = true
             default: preconditionFailure("served with its call or message")
             }
             context.health.answered(isWrite: isWrite)
-            serving.charge(answer(received, outcome), to: user)
+            charge(answer(received, outcome), to: user)
         } catch {
             context.failed(error)
-            serving.answerUnavailable(received)
+            answerUnavailable(received)
         }
     }
 
@@ -63,7 +58,7 @@ struct UserRequests {
         context.counters.add(.responses, outcome.name)
         let answer = context.encoder.response(
             received.request.id, outcome, to: received.device, received.path)
-        serving.publish(answer)
+        send(answer)
         return answer.payload.count
     }
 
@@ -106,7 +101,7 @@ struct UserRequests {
     private func signOut(_ devices: [DeviceAddress]) async throws(StoreError) {
         guard let user = devices.first?.userID else { return }
         let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) }
-        let areAllTold = try await Departures(serving: serving).serve(
+        let areAllTold = try await serveDepartures(
             known.map { (session: DeviceSession($0.device, id: $0.session), reason: .logout) }, isRepeated: true)
         guard areAllTold else { throw StoreError(.unsettled, "a call of the user could not be told") }
     }
@@ -121,7 +116,7 @@ struct UserRequests {
     }
 
     private func leaveCalls(_ user: UserID) async throws(StoreError) {
-        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsOfUser)[0]
+        let live = try await liveCalls(of: [user], limit: ServiceBounds.callsOfUser)[0]
         for place in stride(from: 0, to: live.count, by: ServiceBounds.callsPerWelcome) {
             try await leave(Array(live[place...].prefix(ServiceBounds.callsPerWelcome)), user)
         }
@@ -137,7 +132,7 @@ struct UserRequests {
             path.isWanted = false
             works.append(.request(ReceivedRequest(device: device, request: request, path: path)), to: id)
         }
-        guard await CallRounds(serving: serving).serve(works.works).isEmpty else {
+        guard await serveCalls(works.works).isEmpty else {
             throw StoreError(.unsettled, "a call of the user could not be left")
         }
     }
@@ -148,7 +143,7 @@ struct UserRequests {
             users, try await store.read(Lookup(presence: users, profiles: users, blocks: blocks)))
     }
 
-    private var answers: UserAnswers { UserAnswers(settings: serving.settings, now: serving.now) }
+    private var answers: UserAnswers { UserAnswers(settings: settings, now: now) }
 }
 
 extension Call {

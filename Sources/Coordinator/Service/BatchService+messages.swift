@@ -2,33 +2,29 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Serves peer messages, as `CallRounds` serves calls: gathers, decides, commits, and only then publishes.
-struct MessageRounds {
-    let serving: Serving
-
-    private var context: ServiceContext { serving.context }
-
-    func serve(_ works: [MessageWork]) async {
+/// Serves peer messages in the stages of calls: gathers, decides, commits, and only then delivers.
+extension BatchService {
+    func serveMessages(_ works: [MessageWork]) async {
         var open = works
         do throws(StoreError) {
             for count in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
-                if count > 0 { try await serving.readClock() }
-                open = try await attempt(open)
+                if count > 0 { try await readClock() }
+                open = try await attemptMessages(open)
             }
         } catch {
             context.failed(error)
         }
-        for work in open { serving.answerUnavailable(work) }
+        for work in open { answerUnavailable(work) }
     }
 
-    /// Makes one attempt. Returns the requests that lost their commit against another writer.
-    private func attempt(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
-        let (facts, records) = try await Gathering(serving: serving).facts(for: works)
-        var finding = Finding(serving: serving)
-        var deciding = Deciding(facts, serving.settings, context.budgets)
+    /// Makes one attempt. Returns the peer messages that lost their commit against another writer.
+    private func attemptMessages(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
+        let (facts, records) = try await gatherFacts(for: works)
+        var deciding = Deciding(facts, settings, context.budgets)
+        var queriesLeft = Int.max
         var decisions: [MessageDecision] = []
         for (work, stored) in zip(works, records) {
-            let outcome = try await finding.decided(&deciding, besides: []) { (deciding) throws(Undecided) in
+            let outcome = try await decide(&deciding, besides: [], &queriesLeft) { (deciding) throws(Undecided) in
                 try deciding.decide(work, stored)
             }
             guard case .decided(let decision) = outcome else {
@@ -39,28 +35,27 @@ struct MessageRounds {
                 deciding.facts.waitingMessages[sender, default: 0] += 1
                 deciding.facts.inboxes[recipient, default: 0] += 1
             }
-            context.budgets.pace(decision.sentAgain, decision.heldBack, now: serving.now)
+            context.budgets.pace(decision.sentAgain, decision.heldBack, now: now)
             decisions.append(decision)
         }
-        let writing = Writing(
-            settings: serving.settings, now: serving.now, endpoints: try await context.endpoints())
+        let writing = Writing(settings: settings, now: now, endpoints: try await context.endpoints())
         let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
         let changed = commits.indices.filter { commits[$0] != nil }
-        let written = try await changed.isEmpty ? [] : Committing(serving: serving).commit(commits.compactMap(\.self))
+        let written = try await changed.isEmpty ? [] : write(commits.compactMap(\.self))
         context.health.answered(isWrite: !changed.isEmpty)
         let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))
         for index in works.indices where !lost.contains(index) {
-            tell(decisions[index], works[index].id)
-            guard let owed = commits[index]?.owed, let message = decisions[index].message else { continue }
-            serving.charge(owed.approximateBytes, to: message.origin.device.userID)
+            deliver(decisions[index], works[index].id)
+            guard let entries = commits[index]?.outboxEntries, let message = decisions[index].message else { continue }
+            charge(entries.approximateBytes, to: message.origin.device.userID)
         }
         return works.indices.filter(lost.contains).map { works[$0] }
     }
 
-    private func tell(_ decision: MessageDecision, _ id: RecordID) {
+    private func deliver(_ decision: MessageDecision, _ id: RecordID) {
         context.counters.add(decision.counts)
-        if decision.isUnreadable { context.setAside.insert(id, now: serving.now) }
-        decision.replies.forEach(Telling(serving: serving).tell)
+        if decision.isUnreadable { context.setAside.insert(id, now: now) }
+        decision.replies.forEach(deliverReply)
         guard let message = decision.message else { return }
         context.timers.set(id, at: message.nextDeadline)
         if let before = decision.before {
@@ -69,33 +64,33 @@ struct MessageRounds {
                 // A delivered message no longer counts towards the bytes on their way to the recipient.
                 if message.state == .delivered {
                     context.budgets.giveBack(
-                        before.approximateBytes, from: before.origin.device.userID, to: before.to, now: serving.now)
+                        before.approximateBytes, from: before.origin.device.userID, to: before.to, now: now)
                 }
             }
         } else {
             context.counters.add(.peerMessages, MessageState.sent.rawValue)
         }
-        if let incoming = message.incoming(now: serving.now) { send(incoming, message, decision) }
-        if decision.owesReceipt, let receipt = message.receipt {
-            serving.publish(
+        if let incoming = message.incoming(now: now) { sendIncoming(incoming, message, decision) }
+        if decision.needsReceipt, let receipt = message.receipt {
+            send(
                 OutboundMessage(
-                    topic: serving.settings.topics.down(message.origin.device),
+                    topic: settings.topics.down(message.origin.device),
                     payload: DownMessage.receipt(receipt).encoded(),
                     expirySeconds: ServiceBounds.messageExpirySeconds, receiptOf: id))
         }
     }
 
-    private func send(_ incoming: IncomingMessage, _ message: PeerMessage, _ decision: MessageDecision) {
-        let topics = serving.settings.topics
+    private func sendIncoming(_ incoming: IncomingMessage, _ message: PeerMessage, _ decision: MessageDecision) {
+        let topics = settings.topics
         let payload = DownMessage.message(incoming).encoded()
-        let expiry = UInt32(clamping: (message.expiresAt - serving.now + 999) / 1000)
+        let expiry = UInt32(clamping: (message.expiresAt - now + 999) / 1000)
         if decision.before == nil {
-            serving.charge(payload.count, to: message.origin.device.userID)
+            charge(payload.count, to: message.origin.device.userID)
             context.budgets.charge(
-                message.approximateBytes, from: message.origin.device.userID, to: message.to, now: serving.now)
+                message.approximateBytes, from: message.origin.device.userID, to: message.to, now: now)
         }
         for device in decision.sends {
-            serving.publish(
+            send(
                 OutboundMessage(
                     topic: device.map(topics.down) ?? topics.down(message.to), payload: payload, expirySeconds: expiry))
         }

@@ -4,12 +4,8 @@ import SignalingProtocol
 import Tokens
 
 /// Serves the registration of devices for pushes (docs/protocol.md, section 7, Registering).
-struct PushRequests {
-    let serving: Serving
-
-    private var store: any RegistrationStore { serving.store }
-
-    func register(
+extension BatchService {
+    func registerPushes(
         _ request: Request.PushRegister, _ device: DeviceAddress
     ) async throws(StoreError) -> Response.Outcome {
         guard device.deviceID != .server else {
@@ -21,7 +17,7 @@ struct PushRequests {
         if let refusal = try await refusal(of: request) { return .failure(refusal) }
         let registration = PushRegistration(
             PushRegistration.Key(device, request.app, request.platform), target: request.target,
-            digest: digest(request.platform.identity(of: request.target)), since: serving.now)
+            digest: digest(request.platform.identity(of: request.target)), since: now)
         // The registration is written first: later invitations of the user see it, and `tellCalls` then finds the calls
         // that ring already.
         let registrations = try await store.register(registration)
@@ -31,7 +27,7 @@ struct PushRequests {
 
     private func digest(_ identity: String) -> String { Base64URL.encode(Digest.sha256(Array(identity.utf8))) }
 
-    func unregister(
+    func unregisterPushes(
         _ request: Request.PushUnregister, _ device: DeviceAddress
     ) async throws(StoreError) -> Response.Outcome {
         answer(try await store.unregister(device, request.platform, request.app))
@@ -48,26 +44,26 @@ struct PushRequests {
     /// Returns an error for a registration that the deployment does not push, also after its last process with push has
     /// ended. The policy is read again before a refusal, since a process with push may have started a moment ago.
     private func refusal(of request: Request.PushRegister) async throws(StoreError) -> SignalingError? {
-        if let policy = served(try await serving.context.pushPolicy()), policy.refusal(of: request) == nil {
+        if let policy = served(try await context.pushPolicy()), policy.refusal(of: request) == nil {
             return nil
         }
-        guard let policy = served(try await serving.context.readPushPolicy()) else {
+        guard let policy = served(try await context.readPushPolicy()) else {
             return SignalingError(.badRequest, "platform: this deployment pushes nothing")
         }
         return policy.refusal(of: request)
     }
 
     private func served(_ kept: KeptPushPolicy?) -> PushPolicy? {
-        kept.flatMap { $0.isServed(at: serving.now) ? $0.policy : nil }
+        kept.flatMap { $0.isServed(at: now) ? $0.policy : nil }
     }
 
     /// Tells the user's live calls of the registration, so that a call that rings at this time is pushed to the device
     /// too.
     private func tellCalls(of user: UserID) async throws(StoreError) {
-        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
+        let live = try await liveCalls(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
         guard !live.isEmpty else { return }
         let works = live.map { CallWork(id: $0, events: [.registered(user)]) }
-        guard await CallRounds(serving: serving).serve(works).isEmpty else {
+        guard await serveCalls(works).isEmpty else {
             throw StoreError(.unsettled, "a call of the user could not be told of the registration")
         }
     }

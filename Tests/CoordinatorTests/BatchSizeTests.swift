@@ -3,9 +3,9 @@ import Testing
 @testable import Coordinator
 
 /// What is done must be told before it is stale, however slow the store is.
-struct SliceSizeTests {
+struct BatchSizeTests {
     /// Each message costs `cost` milliseconds of a store that answers one after the other.
-    private func slices(_ count: Int, cost: Int64, _ size: inout SliceSize) -> [Int] {
+    private func slices(_ count: Int, cost: Int64, _ size: inout BatchSize) -> [Int] {
         (0..<count).map { _ in
             let slice = size.current
             size.took(Int64(slice) * cost)
@@ -14,13 +14,13 @@ struct SliceSizeTests {
     }
 
     @Test func aSlowStoreMakesSlicesThatAreToldInTime() {
-        var size = SliceSize(largest: 64)
+        var size = BatchSize(largest: 64)
         #expect(slices(3, cost: 40, &size) == [64, 3, 11])
         #expect(slices(20, cost: 40, &size).allSatisfy { Int64($0) * 40 < 500 })
     }
 
     @Test func itNeverStopsAndNeverGrowsBeyondTheLargest() {
-        var size = SliceSize(largest: 64)
+        var size = BatchSize(largest: 64)
         _ = slices(20, cost: 5_000, &size)
         #expect(size.current == 1)
         _ = slices(10, cost: 0, &size)
@@ -29,7 +29,7 @@ struct SliceSizeTests {
 
     @Test(arguments: [0, 1, 4] as [Int64])
     func withAStoreThatKeepsUpItStaysLarge(_ cost: Int64) {
-        var size = SliceSize(largest: 64)
+        var size = BatchSize(largest: 64)
         #expect(slices(50, cost: cost, &size).allSatisfy { $0 == 64 })
     }
 }

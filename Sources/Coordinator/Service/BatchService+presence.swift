@@ -3,37 +3,64 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// Serves the devices that came online, all devices of a batch together, since after an interruption all devices come
-/// at once (docs/protocol.md, section 1).
-struct Arrivals {
-    let serving: Serving
+/// Serves the devices that came online, and the devices that went offline or were lost (docs/protocol.md, section 1):
+/// all devices of a batch together, since after an interruption all devices come at once.
+extension BatchService {
+    // MARK: Departures
 
-    private var store: any RecordStore & PresenceStore { serving.store }
-    private var context: ServiceContext { serving.context }
-    private var settings: ServiceSettings { serving.settings }
+    /// Ends the sessions in `changes`, at most one change per device, and tells the users' calls. Returns whether all
+    /// calls were told. With `isRepeated`, calls are told also of sessions that had ended before. When an offline
+    /// message is lost, the invitation's timeout bounds the harm.
+    func serveDepartures(
+        _ changes: [(session: DeviceSession, reason: PresenceMessage.OfflineReason)], isRepeated: Bool = false
+    ) async throws(StoreError) -> Bool {
+        guard !changes.isEmpty else { return true }
+        let policy = settings.presence
+        let hasEnded = try await store.wentOffline(changes.map(\.session), policy: policy)
+        let gone = zip(changes, hasEnded).filter { isRepeated || $0.1 }.map(\.0)
+        for (change, hasEnded) in zip(changes, hasEnded) {
+            context.counters.add(.presence, hasEnded ? change.reason.rawValue : "stale")
+        }
+        guard !gone.isEmpty else { return true }
+        let calls = try await liveCalls(
+            of: gone.map(\.session.device.userID), limit: ServiceBounds.callsPerWelcome)
+        var areAllTold = true
+        var works = WorkList<CallID, CallEvent>()
+        for (change, callIDs) in zip(gone, calls) {
+            for callID in callIDs { works.append(.wentOffline(change.session.device, change.reason), to: callID) }
+            guard works.works.count >= ServiceBounds.callsPerPresence else { continue }
+            if await !serveCalls(works.works).isEmpty { areAllTold = false }
+            works = WorkList()
+        }
+        if await !serveCalls(works.works).isEmpty { areAllTold = false }
+        return areAllTold
+    }
 
-    /// Serves at most one change per device. A device publishes its presence again until the welcome.
-    func serve(_ changes: [PresenceChange]) async throws(StoreError) {
+    // MARK: Arrivals
+
+    /// Serves devices that came online, at most one change per device. A device publishes its presence again until the
+    /// welcome.
+    func serveArrivals(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
         let current = zip(changes, outcomes).filter { $0.1 == .current }.map(\.0)
         for (change, outcome) in zip(changes, outcomes) {
             context.counters.add(.presence, outcome == .current ? "online" : "over")
-            if outcome == .over { tellOver(change.session) }
+            if outcome == .over { refuseOver(change.session) }
         }
         guard !current.isEmpty else { return }
         // The clock is read again: a new session must not begin before the calls that are to be delivered to the
         // device.
-        try await serving.readClock()
-        var arrivals = try await lookAround(current)
+        try await readClock()
+        var arrivals = try await readArrivals(current)
         for place in arrivals.indices where arrivals[place].omitted > 0 {
-            guard try await UserCalls(serving: serving).tidy(arrivals[place].device.userID) else { continue }
-            arrivals[place] = try await lookAround([arrivals[place].change])[0]
+            guard try await tidyCalls(of: arrivals[place].device.userID) else { continue }
+            arrivals[place] = try await readArrivals([arrivals[place].change])[0]
         }
         while !arrivals.isEmpty {
             var count = 0
             let some = arrivals.prefix { arrival in
-                defer { count += arrival.owing.count }
+                defer { count += arrival.undelivered.count }
                 return count < ServiceBounds.callsPerPresence
             }
             arrivals.removeFirst(some.count)
@@ -43,16 +70,16 @@ struct Arrivals {
 
     /// Tells a device that its session has ended. A client that connects again with an old session and will cannot see
     /// otherwise why no welcome comes.
-    private func tellOver(_ session: DeviceSession) {
+    private func refuseOver(_ session: DeviceSession) {
         let error = SignalingError(
             .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
             session: session.id)
-        serving.publish(context.encoder.refusal(error, topic: settings.topics.down(session.device)))
+        send(context.encoder.refusal(error, topic: settings.topics.down(session.device)))
     }
 
-    private func lookAround(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
-        let lookup = Arrival.lookup(changes.map(\.session.device.userID), settings, now: serving.now)
-        return Arrival.all(changes, try await store.read(lookup), now: serving.now)
+    private func readArrivals(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
+        let lookup = Arrival.lookup(changes.map(\.session.device.userID), settings, now: now)
+        return Arrival.all(changes, try await store.read(lookup), now: now)
     }
 
     /// Welcomes devices, and then sends their deliveries.
@@ -65,9 +92,9 @@ struct Arrivals {
         // The lists are tidied before the first welcome is published: when the store fails here, no device is welcomed
         // and every device publishes its presence again.
         for arrival in arrivals where arrival.calls(known).count < arrival.live.count {
-            _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
+            _ = try await tidyCalls(of: arrival.device.userID)
         }
-        let place = serving.outbox.count
+        let place = outbound.count
         var welcomed: [DeviceAddress] = []
         var works = WorkList<CallID, CallEvent>()
         var messages = WorkList<RecordID, MessageEvent>()
@@ -77,32 +104,32 @@ struct Arrivals {
             let calls = arrival.calls(known)
             let wall = context.wall()
             let payload = arrival.welcome(
-                calls, context.iceServers(arrival.device.userID, wall), settings, now: serving.now,
+                calls, context.iceServers(arrival.device.userID, wall), settings, now: now,
                 tokenExpiresAt: arrival.change.tokenExpiresAt.map { serviceTime(ofEnd: $0, wall) })
-            context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: serving.now)
-            serving.publish(
+            context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: now)
+            send(
                 OutboundMessage(
                     topic: settings.topics.down(arrival.device), payload: payload,
                     expirySeconds: ServiceBounds.messageExpirySeconds))
             let told = Set(calls.map(\.callID))
-            for callID in arrival.owing {
+            for callID in arrival.undelivered {
                 works.append(.cameOnline(arrival.device, isTold: told.contains(callID)), to: callID)
             }
             for id in arrival.messages { messages.append(.cameOnline(arrival.device), to: id) }
         }
-        let open = await CallRounds(serving: serving).serve(works.works)
+        let open = await serveCalls(works.works)
         // A device without a welcome publishes its presence again, and its calls that could not be served now are
         // served then.
         let waiting = Set(open.flatMap { $0.events.compactMap(\.arrived) })
-        serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })
-        await MessageRounds(serving: serving).serve(messages.works)
+        withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })
+        await serveMessages(messages.works)
     }
 
     /// Converts the end of a token to the service's time. A token ends by the wall clock of the broker that checks the
     /// token; the device counts from the welcome's `serverTime`, in the store's time. When the two clocks differ by
     /// more than `ClockBounds.step`, the end is moved by their difference.
     private func serviceTime(ofEnd end: Int64, _ wall: WallTime) -> Milliseconds {
-        let difference = serving.now - wall.milliseconds
+        let difference = now - wall.milliseconds
         guard abs(difference) > ClockBounds.step else { return end }
         let (time, isTooLarge) = end.addingReportingOverflow(difference)
         return isTooLarge ? end : max(0, time)
@@ -113,7 +140,7 @@ struct Arrivals {
     /// and publishes its presence again.
     private func isWelcomedTooMuch(_ user: UserID) -> Bool {
         var counts = Counts()
-        guard context.budgets.debt(.welcomeBytes(user), serving.now, &counts) != nil else { return false }
+        guard context.budgets.debt(.welcomeBytes(user), now, &counts) != nil else { return false }
         counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
         context.counters.add(counts)
         return true

@@ -2,39 +2,38 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Publishes committed decisions: encodes their messages, and adds to the timelines and the counters.
-struct Telling {
-    let serving: Serving
-
-    private var context: ServiceContext { serving.context }
-    private var settings: ServiceSettings { serving.settings }
-    private var now: Milliseconds { serving.now }
-
-    /// Publishes the messages of a decision. Deliveries to other users go first: the phone rings before its inviter
+/// Delivers committed decisions: encodes their messages, and adds to the timelines and the counters.
+extension BatchService {
+    /// Sends the messages of a decision. Deliveries to other users go first: the phone rings before its inviter
     /// gets the response. A user with a response receives events after the response, since the response has the
     /// revision of the served request. `presence` is the presence of `decision.told` after the commit, or nil when
     /// presence could not be read: the resends then deliver the events.
-    func tell(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
+    func deliver(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
-        guard let call = decision.call else { return tellReplies(decision) }
+        guard let call = decision.call else { return deliverReplies(decision) }
         note(decision, call)
         for (milestone, role) in decision.observed { context.counters.observe(milestone, role: role) }
-        let owed = presence.map { Delivering(settings: settings, now: now).owed(decision, call, $0) } ?? []
+        let deliveries =
+            presence.map { Delivering(settings: settings, now: now).deliveries(of: decision, call, $0) } ?? []
         let snapshot = call.snapshot
         for device in decision.stale { context.budgets.answered(device, staleOn: call.callID, now: now) }
-        for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
-        tellReplies(decision)
-        for delivery in owed where decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+        for delivery in deliveries where !decision.answered.contains(delivery.user) {
+            deliverEvent(delivery, of: call, snapshot)
+        }
+        deliverReplies(decision)
+        for delivery in deliveries where decision.answered.contains(delivery.user) {
+            deliverEvent(delivery, of: call, snapshot)
+        }
     }
 
-    private func tellReplies(_ decision: borrowing Decision) {
-        decision.replies.forEach(tell)
+    private func deliverReplies(_ decision: borrowing Decision) {
+        decision.replies.forEach(deliverReply)
         for passed in decision.signals {
             let payload = DownMessage.signal(passed.signal).encoded()
-            serving.charge(payload.count * passed.devices.count, to: passed.signal.from.userID)
+            charge(payload.count * passed.devices.count, to: passed.signal.from.userID)
             for device in passed.devices {
-                serving.publish(
+                send(
                     OutboundMessage(
                         topic: settings.topics.down(device), payload: payload,
                         expirySeconds: ServiceBounds.messageExpirySeconds))
@@ -42,27 +41,27 @@ struct Telling {
         }
     }
 
-    /// Publishes a response and charges the user of the request. Any holder of its key may send a ring check, so that
+    /// Sends a response and charges the user of the request. Any holder of its key may send a ring check, so that
     /// ring checks have a limit of their own and are not charged.
-    func tell(_ reply: Reply) {
+    func deliverReply(_ reply: Reply) {
         let message = context.encoder.message(reply)
-        if !reply.isOfRingCheck { serving.charge(message.payload.count, to: reply.device.userID) }
-        serving.publish(message)
+        if !reply.isOfRingCheck { charge(message.payload.count, to: reply.device.userID) }
+        send(message)
     }
 
-    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
-        context.counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.owed.name.rawValue)
+    private func deliverEvent(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+        context.counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.event.name.rawValue)
         if delivery.isTraced || !delivery.isResend {
             record(
                 [
                     .send(
-                        delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
+                        delivery.event.name, to: delivery.user, device: delivery.device, revision: call.revision,
                         online: delivery.online, isResend: delivery.isResend)
                 ], of: call)
         }
         // The counters and the timeline above count an event to a former member as if the event was sent.
         guard call.hasMember(delivery.user) else { return }
-        let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
+        let event = call.event(delivery.event, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
@@ -86,7 +85,7 @@ struct Telling {
         if let cause, hasReader {
             context.budgets.charge(payload.count, from: cause, to: delivery.user, now: now)
         }
-        serving.publish(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
+        send(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
     }
 
     // MARK: Timelines (docs/protocol.md, section 6)

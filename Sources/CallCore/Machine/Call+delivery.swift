@@ -21,8 +21,9 @@ package struct DeviceView: Equatable, Sendable {
     }
 }
 
-/// A delivery: the event's name, and the revision after which its changes count. The event always contains the call.
-package struct OwedEvent: Equatable, Sendable {
+/// The event of a delivery: its name, and the revision after which its changes count. The event always contains the
+/// call.
+package struct UnackedEvent: Equatable, Sendable {
     package let name: EventName
     /// The revision after which changes are part of the event.
     package let since: Int
@@ -31,7 +32,7 @@ package struct OwedEvent: Equatable, Sendable {
 extension Call {
     /// Returns the delivery for `device` at present (docs/protocol.md, section 5), computed from only the call and the
     /// last revision that the device acknowledged. Returns nil for a device that is up to date.
-    package func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
+    package func delivery(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> UnackedEvent? {
         // For a user whose invitation is withheld, the delivery is computed as for all users. Such a delivery is never
         // sent.
         guard device.acked < revision, let member = entry(device.address.userID) else { return nil }
@@ -42,7 +43,7 @@ extension Call {
         guard let name = eventName(for: member, device) else { return nil }
         // An expired invitation must not ring, even before a coordinator has served its deadline.
         if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now { return nil }
-        return OwedEvent(name: name, since: device.acked)
+        return UnackedEvent(name: name, since: device.acked)
     }
 
     private func eventName(for member: Member, _ device: DeviceView) -> EventName? {
@@ -82,17 +83,17 @@ extension Call {
     }
 
     /// Returns the event to send now. `expiresIn` is computed at each send.
-    package func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
+    package func event(_ unacked: UnackedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
         let own = entry(user)
         // The event `call.userStateChanged` is about other members. The user's own change is included only after the
         // user has quit.
-        let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
-        let changes = members.filter { $0.changedRevision > owed.since && !(hidesOwn && $0.userID == user) }
+        let hidesOwn = unacked.name == .userStateChanged && own?.state != .quit
+        let changes = members.filter { $0.changedRevision > unacked.since && !(hidesOwn && $0.userID == user) }
         return Event(
-            name: owed.name, revision: revision, time: updatedAt, actor: actor, changes: changes.map(\.change),
+            name: unacked.name, revision: revision, time: updatedAt, actor: actor, changes: changes.map(\.change),
             call: snapshot,
-            expiresIn: owed.name == .invited ? own?.expiresAt.map { Int(max(0, $0 - now)) } : nil,
-            missed: own.map { isMissed(owed.name, $0) } ?? false)
+            expiresIn: unacked.name == .invited ? own?.expiresAt.map { Int(max(0, $0 - now)) } : nil,
+            missed: own.map { isMissed(unacked.name, $0) } ?? false)
     }
 
     /// Whether the event is about a call to which its user never responded on any device.
@@ -116,9 +117,9 @@ extension Call {
     /// session when that is later.
     package func resendAnchor(for device: DeviceView) -> Milliseconds { max(updatedAt, device.sessionStart ?? 0) }
 
-    /// Returns the time until which `owed` is resent to this device.
-    package func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
-        if owed.name == .invited { return entry(device.address.userID)?.expiresAt ?? updatedAt }
+    /// Returns the time until which `unacked` is resent to this device.
+    package func resendEnd(_ unacked: UnackedEvent, for device: DeviceView) -> Milliseconds {
+        if unacked.name == .invited { return entry(device.address.userID)?.expiresAt ?? updatedAt }
         return resendAnchor(for: device) + ResendSchedule.horizon
     }
 }

@@ -2,23 +2,17 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Gathers the facts for decisions, as far as they can be foreseen, in one round trip. `Finding` answers further
+/// Gathers the facts for decisions, as far as they can be foreseen, in one round trip. `decide` answers further
 /// queries.
-struct Gathering {
-    let serving: Serving
-
-    private var store: any RecordStore & PresenceStore { serving.store }
-    private var settings: ServiceSettings { serving.settings }
-    private var now: Milliseconds { serving.now }
-
+extension BatchService {
     /// Returns the facts for requests on calls, and the records of the calls. `senders` are the devices that sent the
     /// messages.
-    func facts(
+    func gatherFacts(
         for works: [CallWork], of senders: [DeviceAddress]
     ) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
         var lookup = Lookup(records: works.map { .call($0.id) })
         lookup.presence = senders.map(\.userID)
-        let isPushing = try await serving.context.pushPolicy()?.isOwed(at: now) ?? false
+        let isPushing = try await context.pushPolicy()?.isPushing(at: now) ?? false
         for work in works {
             for event in work.events {
                 lookup.expect(event, settings, now: now)
@@ -29,16 +23,16 @@ struct Gathering {
         let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
-        facts.listeningSince = serving.context.listeningSince
+        facts.listeningSince = context.listeningSince
         facts.isPushing = isPushing
-        facts.learn(lookup, findings, serving)
-        if !senders.isEmpty { try await learnSessions(of: senders, &facts) }
-        try await lookAtMembers(of: works, findings.records, &facts)
+        facts.learn(lookup, findings, self)
+        if !senders.isEmpty { try await gatherSessions(of: senders, &facts) }
+        try await gatherMemberFacts(of: works, findings.records, &facts)
         return (facts, findings.records)
     }
 
     /// Returns the facts for requests on peer messages, and their records.
-    func facts(for works: [MessageWork]) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
+    func gatherFacts(for works: [MessageWork]) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
         var lookup = Lookup(records: works.map(\.id))
         for work in works {
             for case .send(let received, let request) in work.events {
@@ -49,12 +43,12 @@ struct Gathering {
         let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
-        facts.learn(lookup, findings, serving)
+        facts.learn(lookup, findings, self)
         return (facts, findings.records)
     }
 
     /// Adds the sessions of devices that sent a message, and renews their expiries.
-    private func learnSessions(of devices: [DeviceAddress], _ facts: inout Facts) async throws(StoreError) {
+    private func gatherSessions(of devices: [DeviceAddress], _ facts: inout Facts) async throws(StoreError) {
         var renewed: [DeviceAddress] = []
         for device in devices {
             let devices = facts.presence[device.userID] ?? []
@@ -71,7 +65,7 @@ struct Gathering {
 
     /// Gathers the facts that are known to be needed only once the call is loaded: the presence of its members after a
     /// deadline or an ack of its end, the registrations of its ringing members, and the call that an alias leads to.
-    private func lookAtMembers(
+    private func gatherMemberFacts(
         of works: [CallWork], _ records: [StoredRecord?], _ facts: inout Facts
     ) async throws(StoreError) {
         var members: [UserID] = []
@@ -97,7 +91,7 @@ struct Gathering {
         lookup.records = targets.map { .call($0) }
         guard !lookup.isEmpty else { return }
         let findings = try await store.read(lookup)
-        facts.learn(lookup, findings, serving)
+        facts.learn(lookup, findings, self)
         for (callID, stored) in zip(targets, findings.records) { facts.targets[callID] = .some(stored) }
     }
 }

@@ -4,7 +4,7 @@ import SignalingProtocol
 
 /// The queued requests that are served together: first presence, then requests on calls and peer messages, then
 /// requests about users, since these may ask for results of the earlier requests.
-package struct Round {
+package struct Batch {
     var presence: [PresenceChange] = []
     var calls = WorkList<CallID, CallEvent>()
     var messages = WorkList<RecordID, MessageEvent>()
@@ -12,46 +12,14 @@ package struct Round {
     /// The device of each message except presence, including messages that could not be used.
     var senders: [DeviceAddress] = []
 
-    /// The content of a device's message.
-    enum Item {
-        case presence(PresenceChange)
-        case call(CallID, CallEvent)
-        case message(RecordID, MessageEvent)
-        indirect case user(ReceivedRequest)
-        /// A message that could not be used, but shows that the device is alive.
-        case nothing
-
-        /// Whether the message begins new work, rather than continue work that has begun.
-        var isNew: Bool {
-            switch self {
-            case .call(_, .request(let received)):
-                switch received.request.body {
-                case .accept, .reject, .cancel, .join, .quit, .end, .ringCheck: false
-                default: true
-                }
-            case .message(_, .send), .user: true
-            case .call, .message, .presence, .nothing: false
-            }
-        }
-
-        /// The record that the message names.
-        var record: RecordID? {
-            switch self {
-            case .call(let callID, _): .call(callID)
-            case .message(let id, _): id
-            case .presence, .user, .nothing: nil
-            }
-        }
-    }
-
     /// The parts of a batch, in serving order.
     private enum Phase: Int {
         case presence, calls, requests
     }
 
-    /// A user's requests in a batch. The messages of a user are served in the order of their arrival. Messages of
+    /// A user's part of a batch. The messages of a user are served in the order of their arrival. Messages of
     /// different users have no order, just as their connections have none.
-    struct Place {
+    struct UserPart {
         private var phase = Phase.presence
         /// The devices with a presence change in the batch.
         private var devices: [DeviceAddress] = []
@@ -59,8 +27,8 @@ package struct Round {
         private var callID: CallID?
 
         /// Adds the user's next message to the batch. Returns false when the message must wait for the batch to end.
-        mutating func takes(_ item: Item, from device: DeviceAddress) -> Bool {
-            switch item {
+        mutating func takes(_ content: RequestContent, from device: DeviceAddress) -> Bool {
+            switch content {
             case .presence:
                 guard phase == .presence, !devices.contains(device) else { return false }
                 devices.append(device)
@@ -83,8 +51,8 @@ package struct Round {
         }
     }
 
-    mutating func add(_ item: Item, from device: DeviceAddress) {
-        switch item {
+    mutating func add(_ content: RequestContent, from device: DeviceAddress) {
+        switch content {
         case .presence(let change):
             presence.append(change)
             return

@@ -3,18 +3,14 @@ import CallStore
 import SignalingProtocol
 
 /// Reads and repairs users' lists of live calls. A list may name calls that were never committed.
-struct UserCalls {
-    let serving: Serving
-
-    private var store: any RecordStore & UserStore { serving.store }
-
+extension BatchService {
     /// Returns the users' live calls, the newest first. A full list is repaired first, so that an entry without a call
     /// cannot keep a call out.
-    func live(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
+    func liveCalls(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
         let lists = users.map { CallList.live(of: $0, limit: limit) }
         var calls = try await store.read(Lookup(calls: lists)).calls
         for place in users.indices where calls[place].count == limit {
-            if try await tidy(users[place]) { calls[place] = try await store.calls(lists[place]) }
+            if try await tidyCalls(of: users[place]) { calls[place] = try await store.calls(lists[place]) }
         }
         return calls
     }
@@ -22,15 +18,14 @@ struct UserCalls {
     /// Removes the entries without a call from the user's list. Returns whether there were any. A list that needed no
     /// repair a moment ago is not checked again: the check loads all listed calls, and a list of live calls can be full
     /// as well.
-    func tidy(_ user: UserID) async throws(StoreError) -> Bool {
-        let context = serving.context
-        guard !context.tidied.contains(user, now: serving.now) else { return false }
+    func tidyCalls(of user: UserID) async throws(StoreError) -> Bool {
+        guard !context.tidied.contains(user, now: now) else { return false }
         var removed = 0
         for _ in 0..<ServiceBounds.tidyings {
             let count = try await store.tidyCalls(of: user)
             removed += count
             guard count > 0 else {
-                context.tidied.insert(user, now: serving.now)
+                context.tidied.insert(user, now: now)
                 break
             }
         }

@@ -4,38 +4,16 @@ import SignalingProtocol
 
 /// Serves deadlines: this coordinator's own from its timers, and all coordinators' deadlines from the store's due
 /// index.
-struct Deadlines {
-    let serving: Serving
-
-    private var context: ServiceContext { serving.context }
-
+extension BatchService {
     /// Serves the deadlines of these records.
-    func serve(_ ids: [RecordID]) async {
+    func serveDeadlines(_ ids: [RecordID]) async {
         do throws(StoreError) {
-            try await serving.readClock()
+            try await readClock()
             // With many coordinators, most calls have changed elsewhere and have another deadline now; asking the due
             // index costs less than loading each call. The sweep finds a deadline that is due and was not served here.
-            await serveDue(try await serving.store.due(ids, before: serving.now))
+            await serveDue(try await store.due(ids, before: now))
         } catch {
             context.failed(error)
-        }
-    }
-
-    /// Returns records with a deadline that has been due for `grace` milliseconds and was not served, except resends
-    /// that this coordinator put off. Returns nil when the store did not answer.
-    func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
-        do throws(StoreError) {
-            // The chore `look` reads the clock of a shared store all the time.
-            if !serving.store.isShared { _ = try await serving.store.lookAtClock() }
-            try await serving.readClock()
-            let due = try await serving.store.due(
-                before: serving.now - grace, limit: limit,
-                besides: context.setAside.ids(now: serving.now).union(context.timers.putOff))
-            context.health.answered(isWrite: false)
-            return due
-        } catch {
-            context.failed(error)
-            return nil
         }
     }
 
@@ -48,7 +26,25 @@ struct Deadlines {
             case .message: messages.append(MessageWork(id: id, events: [.deadline]))
             }
         }
-        await CallRounds(serving: serving).serve(calls)
-        await MessageRounds(serving: serving).serve(messages)
+        await serveCalls(calls)
+        await serveMessages(messages)
+    }
+
+    /// Returns records with a deadline that has been due for `grace` milliseconds and was not served, except resends
+    /// that this coordinator put off. Returns nil when the store did not answer.
+    func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
+        do throws(StoreError) {
+            // The chore `look` reads the clock of a shared store all the time.
+            if !store.isShared { _ = try await store.lookAtClock() }
+            try await readClock()
+            let due = try await store.due(
+                before: now - grace, limit: limit,
+                besides: context.setAside.ids(now: now).union(context.timers.putOff))
+            context.health.answered(isWrite: false)
+            return due
+        } catch {
+            context.failed(error)
+            return nil
+        }
     }
 }

@@ -3,29 +3,24 @@ import CallStore
 import SignalingProtocol
 
 /// Writes the decisions of a batch together, the aliases of glare merges first.
-struct Committing {
-    let serving: Serving
-
-    private var store: any RecordStore { serving.store }
-
-    /// Writes the decisions. Returns the presence of the told users, as read after the commits, or nil when presence
-    /// could not be read: the resends then deliver the events.
-    func write(_ round: [Decided]) async throws(StoreError) -> Presence? {
+extension BatchService {
+    /// Writes the decisions. Returns the presence of the users who get messages, as read after the commits, or nil when
+    /// presence could not be read: the resends then deliver the events.
+    func commit(_ decisions: [Decided]) async throws(StoreError) -> Presence? {
         var first: [Note] = []
-        for decided in round { first += decided.decision.firstNotes }
+        for decided in decisions { first += decided.decision.firstNotes }
         if !first.isEmpty { try await store.note(first) }
-        let writing = Writing(
-            settings: serving.settings, now: serving.now, endpoints: try await serving.context.endpoints())
+        let writing = Writing(settings: settings, now: now, endpoints: try await context.endpoints())
         // The alias of a glare merge is written first: an early cancel of the inviter's own call id then either finds
         // the alias or is found by this commit.
-        try await writeAliases(of: round, writing)
+        try await writeAliases(of: decisions, writing)
         var changed: [Decided] = []
         var commits: [Commit] = []
         var notes: [Note] = []
         var told: [UserID] = []
-        for decided in round where !decided.isLost {
+        for decided in decisions where !decided.isLost {
             if let commit = writing.commit(of: decided.decision, callID: decided.work.id) {
-                decided.written = (commit.id, commit.deadline, commit.owed?.approximateBytes ?? 0)
+                decided.written = (commit.id, commit.deadline, commit.outboxEntries?.approximateBytes ?? 0)
                 changed.append(decided)
                 commits.append(commit)
             } else {
@@ -39,17 +34,17 @@ struct Committing {
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
             let written = try await store.write(commits, notes, thenRead: Lookup(presence: told))
-            for (decided, isWritten) in zip(changed, try judge(written.outcomes, of: commits)) {
+            for (decided, isWritten) in zip(changed, try check(written.outcomes, of: commits)) {
                 decided.isLost = !isWritten
             }
             presence = written.findings.map { Presence(uniqueKeysWithValues: zip(told, $0.presence)) }
         }
-        serving.context.health.answered(isWrite: !commits.isEmpty)
+        context.health.answered(isWrite: !commits.isEmpty)
         return presence
     }
 
-    private func writeAliases(of round: [Decided], _ writing: Writing) async throws(StoreError) {
-        let merged = round.filter { $0.decision.subject.alias != nil }
+    private func writeAliases(of decisions: [Decided], _ writing: Writing) async throws(StoreError) {
+        let merged = decisions.filter { $0.decision.subject.alias != nil }
         guard !merged.isEmpty else { return }
         var commits: [Commit] = []
         var aliased: [Decided] = []
@@ -59,32 +54,32 @@ struct Committing {
             aliased.append(decided)
         }
         guard !commits.isEmpty else { return }
-        for (decided, isWritten) in zip(aliased, try await commit(commits)) { decided.isLost = !isWritten }
+        for (decided, isWritten) in zip(aliased, try await write(commits)) { decided.isLost = !isWritten }
     }
 
     /// Writes the commits. Returns whether each commit was written.
-    func commit(_ commits: [Commit]) async throws(StoreError) -> [Bool] {
-        try judge(try await store.commit(commits), of: commits)
+    func write(_ commits: [Commit]) async throws(StoreError) -> [Bool] {
+        try check(try await store.commit(commits), of: commits)
     }
 
     /// Returns whether each commit was written. Throws when the store refused a decision as too old: this process stood
     /// still, and a call must not begin or change at a time that has passed.
-    private func judge(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
-        var owed: [RecordID] = []
+    private func check(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
+        var withEntries: [RecordID] = []
         var pushed: [CallID] = []
         for place in commits.indices where !outcomes[place].isLost {
-            if commits[place].owed != nil { owed.append(commits[place].id) }
+            if commits[place].outboxEntries != nil { withEntries.append(commits[place].id) }
             if commits[place].pushes, let callID = commits[place].id.callID { pushed.append(callID) }
         }
-        if !owed.isEmpty { serving.context.owes(owed) }
-        if !pushed.isEmpty { serving.context.owesPushes(pushed) }
+        if !withEntries.isEmpty { context.onOutboxEntries(withEntries) }
+        if !pushed.isEmpty { context.onPushes(pushed) }
         if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {
-                serving.context.counters.add(.conflicts)
+                context.counters.add(.conflicts)
                 return false
             }
-            serving.context.counters.add(.commits)
+            context.counters.add(.commits)
             return true
         }
     }

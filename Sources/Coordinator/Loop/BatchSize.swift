@@ -3,7 +3,7 @@
 /// The messages of a batch are published when the whole batch is done, and dropped when that took too long, since other
 /// coordinators may have gone on by then. With a fixed size, a slow store and many messages would make every batch too
 /// late: every device would send again, and no device would ever get a response.
-package struct SliceSize: Sendable {
+package struct BatchSize: Sendable {
     /// The time after which a batch is close to being dropped, in milliseconds (`Coordinator` drops a batch 500 ms
     /// after its begin).
     private static let tooLong: Int64 = 300
