@@ -7,7 +7,7 @@ import Tokens
 /// Checks the tokens of HTTP requests: a backend's token with `role: server`, or a user's own token (docs/protocol.md,
 /// section 1, Tokens). May be used on any thread.
 package final class BearerCheck: Sendable {
-    private struct State {
+    private struct BearerState {
         var verifier: TokenVerifier
         /// How often the keys have changed.
         var generation = 0
@@ -35,7 +35,7 @@ package final class BearerCheck: Sendable {
         }
     }
 
-    private enum Bounds {
+    private enum BearerBounds {
         static let known = 1_024
         /// The interval, in milliseconds, of the looks at the key file. After such a look, tokens of a removed key are
         /// refused.
@@ -43,13 +43,13 @@ package final class BearerCheck: Sendable {
     }
 
     private let path: String
-    private let state: Mutex<State>
+    private let state: Mutex<BearerState>
 
     package init(keys path: String, issuer: String?, audience: String?) throws(TokenError) {
         self.path = path
         let mark = FileMark(path)
         let verifier = TokenVerifier(keys: try KeySet(file: path), issuer: issuer, audience: audience)
-        state = Mutex(State(verifier: verifier, file: mark))
+        state = Mutex(BearerState(verifier: verifier, file: mark))
     }
 
     /// The keys of the file that are ignored, each with the reason.
@@ -98,7 +98,7 @@ package final class BearerCheck: Sendable {
             throw error.kind == .expired ? .expired : .unauthorized("the token is not valid: \(error)")
         }
         state.withLock { state in
-            if state.known.count >= Bounds.known { state.known = [:] }
+            if state.known.count >= BearerBounds.known { state.known = [:] }
             state.known[key] = verified
         }
         return verified
@@ -116,7 +116,7 @@ package final class BearerCheck: Sendable {
         let now = SystemClock.boot.milliseconds
         let isDue = state.withLock { state in
             guard state.nextLook <= now else { return false }
-            state.nextLook = now + Bounds.look
+            state.nextLook = now + BearerBounds.look
             return true
         }
         guard isDue else { return nil }

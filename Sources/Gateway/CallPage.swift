@@ -12,7 +12,7 @@ package struct CallPage: Sendable {
         package let description: String
     }
 
-    private enum Bounds {
+    private enum CallPageBounds {
         static let files = 64
         static let bytesPerFile = 2 * 1024 * 1024
         static let bytes = 8 * 1024 * 1024
@@ -54,14 +54,18 @@ package struct CallPage: Sendable {
             guard let type = Self.contentType(name) else { continue }
             do throws(SettingsError) {
                 files[name] = File(
-                    contentType: type, bytes: try readFile("\(directory)/\(name)", maxBytes: Bounds.bytesPerFile))
+                    contentType: type,
+                    bytes: try readFile("\(directory)/\(name)", maxBytes: CallPageBounds.bytesPerFile))
             } catch {
                 throw Problem(description: error.description)
             }
         }
         guard files["index.html"] != nil else { throw Problem(description: "\(directory): no index.html in it") }
-        guard files.count <= Bounds.files, files.values.reduce(0, { $0 + $1.bytes.count }) <= Bounds.bytes else {
-            throw Problem(description: "\(directory): more than \(Bounds.files) files, or \(Bounds.bytes) bytes")
+        guard files.count <= CallPageBounds.files,
+            files.values.reduce(0, { $0 + $1.bytes.count }) <= CallPageBounds.bytes
+        else {
+            throw Problem(
+                description: "\(directory): more than \(CallPageBounds.files) files, or \(CallPageBounds.bytes) bytes")
         }
         let answer = HTTPResponse.json(200) { writer in
             writer.field("url", webSocketURL)

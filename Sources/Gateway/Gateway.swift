@@ -37,7 +37,7 @@ package final class Gateway: Sendable {
             self.broker = broker
             self.name = name
             self.lease = lease
-            http.mostStreams = StreamDesk.Bounds.streams
+            http.mostStreams = StreamDeskBounds.streams
         }
     }
 
@@ -50,8 +50,8 @@ package final class Gateway: Sendable {
     }
 
     private let server: HTTPServer
-    private let relayInbox: Inbox<Relay.Item>
-    private let readerInbox: Inbox<Reader.Item>
+    private let relayInbox: Inbox<AskedRequest>
+    private let readerInbox: Inbox<AskedQuestion>
     private let threads: Mutex<[pthread_t]>
     package var port: Int { server.port }
 
@@ -59,8 +59,8 @@ package final class Gateway: Sendable {
     package init(
         _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {
-        guard let relayInbox = Inbox<Relay.Item>(most: OpenRequests.Bounds.requests),
-            let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting),
+        guard let relayInbox = Inbox<AskedRequest>(most: OpenRequestBounds.requests),
+            let readerInbox = Inbox<AskedQuestion>(most: ReaderBounds.waiting),
             let streams = StreamDesk(most: settings.http.mostStreams)
         else { throw SetupError(description: "no descriptors for a gateway") }
         self.relayInbox = relayInbox

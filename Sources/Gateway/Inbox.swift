@@ -4,12 +4,12 @@ import Synchronization
 
 /// A bounded queue from other threads to a polling thread. Items beyond the bound are refused at once.
 final class Inbox<Item: Sendable>: Sendable {
-    private struct State {
+    private struct InboxState {
         var items: [Item] = []
         var isStopping = false
     }
 
-    private let state = Mutex(State())
+    private let state = Mutex(InboxState())
     private let wakeUp: WakeUp
     private let most: Int
 

@@ -2,27 +2,27 @@ import HTTPServing
 import MQTTClient
 import SignalingProtocol
 
+/// The bounds of `OpenRequests`. Times are in milliseconds.
+enum OpenRequestBounds {
+    /// How long a client waits for a response.
+    static let patience: Int64 = 10_000
+    /// How long a client waits without a broker connection.
+    static let patienceWithoutBroker: Int64 = 2_000
+    static let requests = 4_096
+    /// How long the broker keeps a request that no coordinator takes, in seconds.
+    static let expiry: UInt32 = 10
+    /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
+    /// attempts.
+    static let overtaking: Int64 = 1_000
+    static let nextLookForCall: Int64 = 150
+}
+
 /// The requests that wait for their responses, on the relay's thread.
 ///
 /// The gateway resends a request as a device does, with the same id, until the response comes. A request without a
 /// response in time may have been served: the client is told `unavailable`, and may repeat the request with the same
 /// key.
 struct OpenRequests {
-    /// Times are in milliseconds.
-    enum Bounds {
-        /// How long a client waits for a response.
-        static let patience: Int64 = 10_000
-        /// How long a client waits without a broker connection.
-        static let patienceWithoutBroker: Int64 = 2_000
-        static let requests = 4_096
-        /// How long the broker keeps a request that no coordinator takes, in seconds.
-        static let expiry: UInt32 = 10
-        /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
-        /// attempts.
-        static let overtaking: Int64 = 1_000
-        static let nextLookForCall: Int64 = 150
-    }
-
     private struct Pending {
         let asker: Asker
         let request: RelayedRequest
@@ -60,9 +60,9 @@ struct OpenRequests {
     /// The topic filter of the responses.
     var filter: String { "\(topics.root)/down/+/+/\(name)" }
 
-    mutating func take(_ item: Relay.Item, now: Int64) {
-        guard pending.count < Bounds.requests else { return item.asker.refuse(.overloaded) }
-        wait(Pending(asker: item.asker, request: item.request, end: now + Bounds.patience, nextSend: now))
+    mutating func take(_ asked: AskedRequest, now: Int64) {
+        guard pending.count < OpenRequestBounds.requests else { return asked.asker.refuse(.overloaded) }
+        wait(Pending(asker: asked.asker, request: asked.request, end: now + OpenRequestBounds.patience, nextSend: now))
     }
 
     private mutating func wait(_ waiting: Pending) {
@@ -134,7 +134,7 @@ struct OpenRequests {
 
     private func message(_ request: RelayedRequest, _ number: UInt64) -> MQTTMessage {
         var message = MQTTMessage(
-            topic: topics.up(request.device), payload: request.payload, expirySeconds: Bounds.expiry)
+            topic: topics.up(request.device), payload: request.payload, expirySeconds: OpenRequestBounds.expiry)
         guard !request.answer.isUnanswered else { return message }
         message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
         message.responseTopic = responseTopic(request)
@@ -181,7 +181,9 @@ struct OpenRequests {
     ) -> Taken {
         guard case .response(let response)? = DownMessage.decode(message.payload), let waiting = pending[number]
         else { return .response }
-        if asked.isMissing(response.outcome), now < waiting.end - Bounds.patience + Bounds.overtaking {
+        if asked.isMissing(response.outcome),
+            now < waiting.end - OpenRequestBounds.patience + OpenRequestBounds.overtaking
+        {
             askAgain(number, now)
             return .response
         }
@@ -197,8 +199,8 @@ struct OpenRequests {
 
     private mutating func askAgain(_ number: UInt64, _ now: Int64) {
         pending[number]!.wasMissing = true
-        pending[number]!.nextSend = now + Bounds.nextLookForCall
-        nextLook = min(nextLook, now + Bounds.nextLookForCall)
+        pending[number]!.nextSend = now + OpenRequestBounds.nextLookForCall
+        nextLook = min(nextLook, now + OpenRequestBounds.nextLookForCall)
     }
 
     private mutating func refuse(_ number: UInt64, _ problem: Problem) {
@@ -212,6 +214,6 @@ struct OpenRequests {
     /// A request that was never sent was not served, so its client need not wait for long.
     private func end(of waiting: Pending) -> Int64 {
         guard !isListening, waiting.attempts == 0 else { return waiting.end }
-        return waiting.end - Bounds.patience + Bounds.patienceWithoutBroker
+        return waiting.end - OpenRequestBounds.patience + OpenRequestBounds.patienceWithoutBroker
     }
 }

@@ -54,7 +54,7 @@ struct Problem: Error, Equatable {
         SignalingError(.unavailable, "the gateway is overloaded", retryAfter: 1_000))
 
     static let tooManyStreams = Problem(
-        SignalingError(.rateLimited, "this user has \(StreamDesk.Bounds.perUser) streams already", retryAfter: 1_000))
+        SignalingError(.rateLimited, "this user has \(StreamDeskBounds.perUser) streams already", retryAfter: 1_000))
 
     /// Converts a refusal of the HTTP server itself.
     @Sendable static func response(_ refusal: HTTPRefusal) -> HTTPResponse {

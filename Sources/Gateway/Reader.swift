@@ -5,6 +5,24 @@ import HTTPServing
 import SignalingProtocol
 import Support
 
+/// The bounds of `Reader`.
+enum ReaderBounds {
+    /// The bound of waiting questions.
+    static let waiting = 1_024
+    /// The bound of questions in the store at the same time.
+    static let underWay = 64
+    /// Milliseconds.
+    static let longestWait: Int64 = 1_000
+    /// The interval, in milliseconds, of the reads that show whether an idle store still answers.
+    static let look: Int64 = 1_000
+}
+
+/// A question that waits for its answer.
+struct AskedQuestion: Sendable {
+    let question: Reader.Question
+    let asker: Asker
+}
+
 /// Answers requests that only read, from the store. A reader belongs to one thread.
 final class Reader {
     enum Question: Sendable {
@@ -17,38 +35,22 @@ final class Reader {
         case heartbeat(RelayedRequest, CallID)
     }
 
-    struct Item: Sendable {
-        let question: Question
-        let asker: Asker
-    }
-
-    enum Bounds {
-        /// The bound of waiting questions.
-        static let waiting = 1_024
-        /// The bound of questions in the store at the same time.
-        static let underWay = 64
-        /// Milliseconds.
-        static let longestWait: Int64 = 1_000
-        /// The interval, in milliseconds, of the reads that show whether an idle store still answers.
-        static let look: Int64 = 1_000
-    }
-
     /// A call id that is read to see whether the store answers. The result is ignored, even if such a call exists.
     private static let nobodysCall = CallID("readiness")!
 
     private let store: Gateway.Store
     private let ring: RingDesk
     private let lease: Milliseconds
-    private let inbox: Inbox<Item>
-    private let relay: Inbox<Relay.Item>
+    private let inbox: Inbox<AskedQuestion>
+    private let relay: Inbox<AskedRequest>
     private let status: GatewayStatus
     private let executor = WorkExecutor()
-    private var waiting: [Item] = []
+    private var waiting: [AskedQuestion] = []
     private var underWay = 0
     private var nextLook: Int64 = 0
 
     init(
-        _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<Item>, _ relay: Inbox<Relay.Item>,
+        _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<AskedQuestion>, _ relay: Inbox<AskedRequest>,
         _ ring: RingDesk, _ status: GatewayStatus
     ) {
         self.store = store
@@ -63,22 +65,22 @@ final class Reader {
     func run() {
         while !inbox.isStopping {
             wait()
-            for item in inbox.take() {
-                guard waiting.count < Bounds.waiting else {
-                    item.asker.refuse(.overloaded)
+            for asked in inbox.take() {
+                guard waiting.count < ReaderBounds.waiting else {
+                    asked.asker.refuse(.overloaded)
                     continue
                 }
-                waiting.append(item)
+                waiting.append(asked)
             }
             let now = SystemClock.boot.milliseconds
             if nextLook <= now {
-                nextLook = now + Bounds.look
+                nextLook = now + ReaderBounds.look
                 look()
             }
-            while underWay < Bounds.underWay, !waiting.isEmpty { answer(waiting.removeFirst()) }
+            while underWay < ReaderBounds.underWay, !waiting.isEmpty { answer(waiting.removeFirst()) }
             executor.run()
         }
-        for item in waiting + inbox.take() { item.asker.refuse(.unavailable) }
+        for asked in waiting + inbox.take() { asked.asker.refuse(.unavailable) }
     }
 
     private func wait() {
@@ -89,7 +91,7 @@ final class Reader {
         ]
         if socket?.waitsToSend ?? false { descriptors[1].events |= Int16(POLLOUT) }
         let now = SystemClock.boot.milliseconds
-        var limit = min(Bounds.longestWait, max(0, nextLook - now))
+        var limit = min(ReaderBounds.longestWait, max(0, nextLook - now))
         if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
         _ = poll(&descriptors, nfds_t(descriptors.count), Int32(limit))
         if descriptors[1].revents != 0 || socket?.deadline != nil { store.receive() }
@@ -122,10 +124,10 @@ final class Reader {
         }
     }
 
-    private func answer(_ item: Item) {
-        let asker = item.asker
+    private func answer(_ asked: AskedQuestion) {
+        let asker = asked.asker
         start { [self] () async throws(StoreError) in
-            switch item.question {
+            switch asked.question {
             case .call(let id): asker.respond(try await call(id, withTimeline: false))
             case .trace(let id): asker.respond(try await call(id, withTimeline: true))
             case .devices(let user): asker.respond(try await devices(of: user))
@@ -142,13 +144,13 @@ final class Reader {
             }
         } failed: { [self] in
             // A failing store does not end the call, so the heartbeat is passed on.
-            if case .heartbeat(let request, _) = item.question { return pass(on: request, asker) }
+            if case .heartbeat(let request, _) = asked.question { return pass(on: request, asker) }
             asker.refuse(.unavailable)
         }
     }
 
     private func pass(on request: RelayedRequest, _ asker: Asker) {
-        if !relay.post(Relay.Item(request: request, asker: asker)) { asker.refuse(.overloaded) }
+        if !relay.post(AskedRequest(request: request, asker: asker)) { asker.refuse(.overloaded) }
     }
 
     /// Returns the reason why a device has no part in a call; nil when the device has a part in the call.

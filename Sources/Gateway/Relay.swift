@@ -4,6 +4,12 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
+/// A request that waits for its response.
+struct AskedRequest: Sendable {
+    let request: RelayedRequest
+    let asker: Asker
+}
+
 /// Passes requests to the coordinators, and responses to the clients, as an MQTT client with the role of a server
 /// (docs/protocol.md, section 1, Backends). Also passes events to the streams of users. A relay belongs to one thread.
 final class Relay {
@@ -20,33 +26,28 @@ final class Relay {
         var name: String
     }
 
-    /// A request that waits for its response.
-    struct Item: Sendable {
-        let request: RelayedRequest
-        let asker: Asker
-    }
-
     /// Times are in milliseconds.
-    private enum Bounds {
+    private enum RelayBounds {
         static let firstPause: Int64 = 250
         static let longestPause: Int64 = 4_000
         static let longestWait: Int64 = 1_000
     }
 
     private let settings: Settings
-    private let inbox: Inbox<Item>
+    private let inbox: Inbox<AskedRequest>
     private let status: GatewayStatus
     private var streams: StreamLink
     private var connection: MQTTConnection?
     private var subscription: Int32?
     private var isListening = false { didSet { status.update { $0.isListening = isListening } } }
     private var nextConnect: Int64 = 0
-    private var pause = Bounds.firstPause
+    private var pause = RelayBounds.firstPause
     private var requests: OpenRequests
     private var now = SystemClock.boot.milliseconds
 
     init(
-        _ settings: Settings, _ inbox: Inbox<Item>, _ desk: StreamDesk, _ bearers: BearerCheck, _ status: GatewayStatus
+        _ settings: Settings, _ inbox: Inbox<AskedRequest>, _ desk: StreamDesk, _ bearers: BearerCheck,
+        _ status: GatewayStatus
     ) {
         self.settings = settings
         self.inbox = inbox
@@ -65,14 +66,14 @@ final class Relay {
             for message in messages { received(message) }
             // Before new requests are taken, because these are sent anyway.
             requests.look(now: now)
-            for item in inbox.take() { requests.take(item, now: now) }
+            for asked in inbox.take() { requests.take(asked, now: now) }
             streams.turn(now: now)
             send()
         }
         streams.stop()
         send()
         requests.stop()
-        for item in inbox.take() { item.asker.refuse(.unavailable) }
+        for asked in inbox.take() { asked.asker.refuse(.unavailable) }
         connection?.disconnect()
     }
 
@@ -101,15 +102,15 @@ final class Relay {
         subscription = nil
         streams.lost()
         requests.lost(now: now)
-        if isListening { pause = Bounds.firstPause }
+        if isListening { pause = RelayBounds.firstPause }
         isListening = false
         nextConnect = now + Int64.random(in: pause / 2...pause)
-        pause = min(2 * pause, Bounds.longestPause)
+        pause = min(2 * pause, RelayBounds.longestPause)
     }
 
     private func wait() -> [MQTTMessage] {
         var wakeUps = [inbox.descriptor, streams.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-        let limit = Int32(clamping: max(0, min(nextTurn - now, Bounds.longestWait, streams.longestWait)))
+        let limit = Int32(clamping: max(0, min(nextTurn - now, RelayBounds.longestWait, streams.longestWait)))
         guard let connection else {
             _ = poll(&wakeUps, 2, limit)
             return []
@@ -130,7 +131,7 @@ final class Relay {
         }
         if let subscription, !isListening, connection.acknowledged.contains(subscription) {
             isListening = true
-            pause = Bounds.firstPause
+            pause = RelayBounds.firstPause
             requests.listens(now: now)
             status.listens()
             streams.connected()

@@ -8,8 +8,8 @@ import Tokens
 /// Never waits.
 final class RequestHandler: Sendable {
     private let bearers: BearerCheck
-    private let relay: Inbox<Relay.Item>
-    private let reader: Inbox<Reader.Item>
+    private let relay: Inbox<AskedRequest>
+    private let reader: Inbox<AskedQuestion>
     private let ring: RingDesk
     private let streams: StreamDesk
     private let budgets = UserBudgets()
@@ -19,7 +19,7 @@ final class RequestHandler: Sendable {
     private let server = Mutex<HTTPServer?>(nil)
 
     init(
-        _ bearers: BearerCheck, _ relay: Inbox<Relay.Item>, _ reader: Inbox<Reader.Item>, _ ring: RingDesk,
+        _ bearers: BearerCheck, _ relay: Inbox<AskedRequest>, _ reader: Inbox<AskedQuestion>, _ ring: RingDesk,
         _ streams: StreamDesk, _ page: CallPage?, _ status: GatewayStatus
     ) {
         self.bearers = bearers
@@ -114,18 +114,18 @@ final class RequestHandler: Sendable {
         default: break
         }
         switch try asked.operation(newID: Self.newID) {
-        case .relay(let request): try hand(relay, Relay.Item(request: request, asker: asker))
-        case .call(let id): try hand(reader, Reader.Item(question: .call(id), asker: asker))
-        case .trace(let id): try hand(reader, Reader.Item(question: .trace(id), asker: asker))
-        case .devices(let user): try hand(reader, Reader.Item(question: .devices(user), asker: asker))
+        case .relay(let request): try hand(relay, AskedRequest(request: request, asker: asker))
+        case .call(let id): try hand(reader, AskedQuestion(question: .call(id), asker: asker))
+        case .trace(let id): try hand(reader, AskedQuestion(question: .trace(id), asker: asker))
+        case .devices(let user): try hand(reader, AskedQuestion(question: .devices(user), asker: asker))
         case .ring(let question):
             guard ring.isReady else {
-                try hand(reader, Reader.Item(question: .ring(question), asker: asker))
+                try hand(reader, AskedQuestion(question: .ring(question), asker: asker))
                 break
             }
             try ring.take(question, asker, newID: Self.newID)
         case .heartbeat(let request, let id):
-            try hand(reader, Reader.Item(question: .heartbeat(request, id), asker: asker))
+            try hand(reader, AskedQuestion(question: .heartbeat(request, id), asker: asker))
         case .events(let bearer, let lastEventID): return try events(bearer, lastEventID)
         case .token(let user, let device, let life):
             let (token, expiresAt) = try bearers.makeToken(user, device, life: life)

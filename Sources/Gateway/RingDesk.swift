@@ -15,9 +15,9 @@ struct RingQuestion: Sendable {
 /// for the store or a coordinator. May be used on any thread.
 final class RingDesk: Sendable {
     private let secret = Mutex<[UInt8]?>(nil)
-    private let relay: Inbox<Relay.Item>
+    private let relay: Inbox<AskedRequest>
 
-    init(_ relay: Inbox<Relay.Item>) { self.relay = relay }
+    init(_ relay: Inbox<AskedRequest>) { self.relay = relay }
 
     /// Whether the deployment's secret, which never changes, is known.
     var isReady: Bool { secret.withLock { $0 != nil } }
@@ -37,6 +37,6 @@ final class RingDesk: Sendable {
         let request = RelayedRequest(
             device: DeviceAddress(userID: user, deviceID: .server),
             payload: UpMessage.request(Request(id: newID(), body: .ringCheck(check))).encoded(), answer: .ring)
-        guard relay.post(Relay.Item(request: request, asker: asker)) else { throw .overloaded }
+        guard relay.post(AskedRequest(request: request, asker: asker)) else { throw .overloaded }
     }
 }

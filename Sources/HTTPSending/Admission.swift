@@ -1,10 +1,10 @@
 /// The order of requests: only a few may be under way to each host, and a limited number in all. The others wait;
 /// requests to one host go in order, and hosts take turns. A host that does not answer therefore delays only its own
 /// requests.
-struct Admission<Item> {
-    private struct Line {
+struct Admission<Request> {
+    private struct HostQueue {
         var inFlight = 0
-        var waiting: [Item] = []
+        var waiting: [Request] = []
         /// Whether the host stands in `turns`.
         var hasTurn = false
     }
@@ -12,7 +12,7 @@ struct Admission<Item> {
     private let mostPerHost: Int
     private let mostInFlight: Int
     private let mostWaitingPerHost: Int
-    private var lines: [Destination.Host: Line] = [:]
+    private var queues: [Destination.Host: HostQueue] = [:]
     /// The hosts with waiting requests and room for another request under way.
     private var turns: [Destination.Host] = []
     private(set) var inFlight = 0
@@ -24,64 +24,66 @@ struct Admission<Item> {
     }
 
     /// Adds a request. Returns false when too many requests wait for the host already.
-    mutating func add(_ item: Item, to host: Destination.Host) -> Bool {
-        var line = lines[host] ?? Line()
-        guard line.waiting.count < mostWaitingPerHost else { return false }
-        line.waiting.append(item)
-        lines[host] = line
+    mutating func add(_ request: Request, to host: Destination.Host) -> Bool {
+        var queue = queues[host] ?? HostQueue()
+        guard queue.waiting.count < mostWaitingPerHost else { return false }
+        queue.waiting.append(request)
+        queues[host] = queue
         giveTurn(host)
         return true
     }
 
     /// Returns the next request that may go. `finished` must be called at its end.
-    mutating func next() -> Item? {
+    mutating func next() -> Request? {
         guard inFlight < mostInFlight, !turns.isEmpty else { return nil }
         let host = turns.removeFirst()
-        guard var line = lines[host], !line.waiting.isEmpty else { preconditionFailure("a turn without a request") }
-        let item = line.waiting.removeFirst()
-        line.inFlight += 1
-        line.hasTurn = false
-        lines[host] = line
+        guard var queue = queues[host], !queue.waiting.isEmpty else { preconditionFailure("a turn without a request") }
+        let request = queue.waiting.removeFirst()
+        queue.inFlight += 1
+        queue.hasTurn = false
+        queues[host] = queue
         inFlight += 1
         giveTurn(host)
-        return item
+        return request
     }
 
     /// Notes that a request to `host` has ended.
     mutating func finished(_ host: Destination.Host) {
         inFlight -= 1
-        lines[host]?.inFlight -= 1
+        queues[host]?.inFlight -= 1
         giveTurn(host)
         forget(host)
     }
 
     /// Removes and returns the waiting requests that fulfil `isOver`.
-    mutating func remove(where isOver: (Item) -> Bool) -> [Item] {
-        var removed: [Item] = []
-        for host in Array(lines.keys) {
-            guard var line = lines[host], line.waiting.contains(where: isOver) else { continue }
-            removed += line.waiting.filter(isOver)
-            line.waiting.removeAll(where: isOver)
-            if line.waiting.isEmpty, line.hasTurn {
-                line.hasTurn = false
+    mutating func remove(where isOver: (Request) -> Bool) -> [Request] {
+        var removed: [Request] = []
+        for host in Array(queues.keys) {
+            guard var queue = queues[host], queue.waiting.contains(where: isOver) else { continue }
+            removed += queue.waiting.filter(isOver)
+            queue.waiting.removeAll(where: isOver)
+            if queue.waiting.isEmpty, queue.hasTurn {
+                queue.hasTurn = false
                 turns.removeAll { $0 == host }
             }
-            lines[host] = line
+            queues[host] = queue
             forget(host)
         }
         return removed
     }
 
     /// All waiting requests.
-    var waiting: [Item] { lines.values.flatMap(\.waiting) }
+    var waiting: [Request] { queues.values.flatMap(\.waiting) }
 
     private mutating func giveTurn(_ host: Destination.Host) {
-        guard let line = lines[host], !line.hasTurn, !line.waiting.isEmpty, line.inFlight < mostPerHost else { return }
-        lines[host]?.hasTurn = true
+        guard let queue = queues[host], !queue.hasTurn, !queue.waiting.isEmpty, queue.inFlight < mostPerHost else {
+            return
+        }
+        queues[host]?.hasTurn = true
         turns.append(host)
     }
 
     private mutating func forget(_ host: Destination.Host) {
-        if let line = lines[host], line.inFlight == 0, line.waiting.isEmpty { lines[host] = nil }
+        if let queue = queues[host], queue.inFlight == 0, queue.waiting.isEmpty { queues[host] = nil }
     }
 }

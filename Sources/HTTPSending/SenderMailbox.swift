@@ -3,7 +3,7 @@ import Synchronization
 
 /// The exchange between callers and the sender's thread.
 final class SenderMailbox: Sendable {
-    private struct State {
+    private struct MailboxState {
         var posted: [PostedRequest] = []
         var answers: [HTTPAnswer] = []
         /// The number of requests without an answer.
@@ -12,7 +12,7 @@ final class SenderMailbox: Sendable {
         var isStopping = false
     }
 
-    private let state = Mutex(State())
+    private let state = Mutex(MailboxState())
     private let mostOpen: Int
     /// Signalled while answers wait to be taken.
     private let taker: WakeUp
@@ -87,7 +87,7 @@ final class SenderMailbox: Sendable {
         state.withLock { append([answer], to: &$0) }
     }
 
-    private func append(_ answers: [HTTPAnswer], to state: inout State) {
+    private func append(_ answers: [HTTPAnswer], to state: inout MailboxState) {
         if state.answers.isEmpty, !answers.isEmpty { taker.wake() }
         state.answers += answers
     }

@@ -8,7 +8,7 @@ import Synchronization
 /// microhttpd's own timeout only bounds silence: a client that sends or reads a byte now and then would keep a
 /// connection forever.
 final class ConnectionTable: Sendable {
-    fileprivate struct Entry {
+    fileprivate struct ConnectionState {
         let descriptor: Int32
         /// The latest end of the connection's present phase, by the boot clock.
         var deadline: Int64
@@ -22,21 +22,21 @@ final class ConnectionTable: Sendable {
         var stream: HTTPStream?
     }
 
-    fileprivate struct State {
-        var entries: [ConnectionHandle: Entry] = [:]
+    fileprivate struct ConnectionTableState {
+        var entries: [ConnectionHandle: ConnectionState] = [:]
         var places: ConnectionPlaces
         var counts = HTTPServerCounts()
         var isStopping = false
     }
 
-    private let state: Mutex<State>
+    private let state: Mutex<ConnectionTableState>
     private let longestTime: Int64
     private let longestIdle: Int64
     /// Signalled for each finished response while the server stops.
     private let isDone = DispatchSemaphore(value: 0)
 
     init(_ settings: HTTPServerSettings) {
-        state = Mutex(State(places: ConnectionPlaces(settings)))
+        state = Mutex(ConnectionTableState(places: ConnectionPlaces(settings)))
         longestTime = settings.longestTime
         longestIdle = settings.longestIdle
     }
@@ -64,7 +64,7 @@ final class ConnectionTable: Sendable {
     }
 
     func opened(_ connection: ConnectionHandle, _ descriptor: Int32) {
-        let entry = Entry(descriptor: descriptor, deadline: newDeadline)
+        let entry = ConnectionState(descriptor: descriptor, deadline: newDeadline)
         state.withLock { state in
             state.entries[connection] = entry
             state.places.opened(connection)
@@ -142,7 +142,7 @@ final class ConnectionTable: Sendable {
 
     /// Changes an entry, and sets a new deadline, because the connection has made progress.
     private func change<Result: Sendable>(
-        _ connection: ConnectionHandle, _ change: (inout Entry, _ isStopping: Bool) -> Result
+        _ connection: ConnectionHandle, _ change: (inout ConnectionState, _ isStopping: Bool) -> Result
     ) -> Result? {
         let deadline = newDeadline
         return state.withLock { state in
@@ -224,7 +224,7 @@ final class ConnectionTable: Sendable {
     }
 }
 
-extension ConnectionTable.State {
+extension ConnectionTable.ConnectionTableState {
     /// Ends a connection at rest in favour of another connection.
     fileprivate mutating func giveWay(_ connection: ConnectionHandle) {
         end(connection)
@@ -255,7 +255,7 @@ extension ConnectionTable {
     private static let peerHasClosed: Int16 = 0x2000
 }
 
-extension ConnectionTable.Entry {
+extension ConnectionTable.ConnectionState {
     /// The client may have sent a last request before it finished sending.
     fileprivate var hasNothingToRead: Bool {
         var byte: UInt8 = 0

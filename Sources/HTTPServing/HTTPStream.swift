@@ -15,7 +15,7 @@ package final class HTTPStream: Sendable {
         case over
     }
 
-    fileprivate struct State {
+    fileprivate struct HTTPStreamState {
         var phase = Phase.open
         var waiting: [UInt8] = []
         var suspended: ConnectionHandle?
@@ -23,7 +23,7 @@ package final class HTTPStream: Sendable {
         var hadArrived = false
     }
 
-    private let state = Mutex(State())
+    private let state = Mutex(HTTPStreamState())
     private let mostWaiting: Int
     private let whenOver: @Sendable () -> Void
 
@@ -132,7 +132,7 @@ package final class HTTPStream: Sendable {
     }
 }
 
-extension HTTPStream.State {
+extension HTTPStream.HTTPStreamState {
     /// Only a suspended connection has handed all bytes to the kernel. Resuming, which allows the connection to close,
     /// happens only under the lock of the state.
     fileprivate var hasArrived: Bool { suspended?.hasNothingUnacknowledged ?? false }

@@ -11,8 +11,8 @@ import Tokens
 /// The ring check as it comes over HTTP (docs/protocol.md, section 7).
 @Suite struct RingTests {
     private let secret = [UInt8](repeating: 7, count: 32)
-    private let relay = Inbox<Relay.Item>(most: 1)!
-    private let reader = Inbox<Reader.Item>(most: 1)!
+    private let relay = Inbox<AskedRequest>(most: 1)!
+    private let reader = Inbox<AskedQuestion>(most: 1)!
     private let desk: RingDesk
     private let handler: RequestHandler
 

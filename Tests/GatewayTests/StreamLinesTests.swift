@@ -17,7 +17,7 @@ import ZegoCallProtocol
 
     /// The lines of a gateway, and what they said.
     private final class Rig {
-        let desk = StreamDesk(most: StreamDesk.Bounds.streams)!
+        let desk = StreamDesk(most: StreamDeskBounds.streams)!
         var lines: StreamLines
         var now: Int64 = 1_000
 
@@ -150,9 +150,9 @@ import ZegoCallProtocol
         for pause in [1_000, 2_000, 4_000, 8_000, 8_000] as [Int64] {
             rig.tick(pause - 1)
             #expect(rig.said().isEmpty)
-            rig.tick(1 + StreamLines.Bounds.tick)
+            rig.tick(1 + StreamLineBounds.tick)
             #expect(rig.said().count == 1)
-            rig.now -= StreamLines.Bounds.tick
+            rig.now -= StreamLineBounds.tick
         }
         rig.welcome("bob", "s1", lease: 100)
         rig.tick(49_000)
@@ -213,7 +213,7 @@ import ZegoCallProtocol
     @Test func aDeviceThatAnotherGatewayAnnouncesIsAnnouncedAgainAfterAWhile() throws {
         _ = try online()
         rig.welcome("bob", "another")
-        rig.tick(StreamLines.Bounds.reclaim.lowerBound - 1)
+        rig.tick(StreamLineBounds.reclaim.lowerBound - 1)
         #expect(rig.said().isEmpty)
         rig.tick(3_000)
         #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s1"}"#])
@@ -269,11 +269,11 @@ import ZegoCallProtocol
         let ack = #"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":1}"#
         #expect(other.rig.said() == [ack])
         // Once more, in a session of its own: an ack of the one before may have been counted for this one.
-        other.rig.tick(StreamLines.Bounds.question)
+        other.rig.tick(StreamLineBounds.question)
         #expect(other.rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
         other.rig.welcome("bob", "s2")
         #expect(other.rig.said() == [ack])
-        other.rig.tick(StreamLines.Bounds.question)
+        other.rig.tick(StreamLineBounds.question)
         #expect(other.rig.said().isEmpty)
         #expect(second.waitingText.components(": online").count == 2)
         other.rig.receive("bob/zegocall", event(.cancelled, call(2, [bob: .cancelled], state: .ended), changed: [bob]))
@@ -405,7 +405,7 @@ import ZegoCallProtocol
         rig.grant("bob")
         rig.welcome("bob", "s2")
         _ = rig.said()
-        rig.tick(StreamLines.Bounds.question)
+        rig.tick(StreamLineBounds.question)
         #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s3"}"#])
         rig.receive("bob/zegocall", invitation)
         #expect(heard(second).count == 1)
@@ -414,13 +414,13 @@ import ZegoCallProtocol
     @Test func aStreamThatKnowsNothingAndFollowsNoAckHasOneSession() throws {
         let stream = try online()
         rig.receive("bob", event(.timeout, call(2, [bob: .timeout], state: .ended)))
-        rig.now += StreamLines.Bounds.ack
+        rig.now += StreamLineBounds.ack
         close(stream)
         _ = try rig.open("bob", after: "0")
         rig.grant("bob")
         rig.welcome("bob", "s2")
         _ = rig.said()
-        rig.tick(StreamLines.Bounds.question)
+        rig.tick(StreamLineBounds.question)
         #expect(rig.said().isEmpty)
     }
 
@@ -437,7 +437,7 @@ import ZegoCallProtocol
         // What it has been told by then is known of it, too.
         second.arrived()
         close(second)
-        rig.now += StreamLines.Bounds.memory - 1
+        rig.now += StreamLineBounds.memory - 1
         let third = try rig.open("bob")
         rig.receive("bob/zegocall", invitation)
         #expect(heard(third).isEmpty)
@@ -459,7 +459,7 @@ import ZegoCallProtocol
         rig.receive("bob", invitation)
         stream.arrived()
         close(stream)
-        if id == nil { rig.now += StreamLines.Bounds.memory }
+        if id == nil { rig.now += StreamLineBounds.memory }
         let second = try rig.open("bob", after: id)
         rig.receive("bob/zegocall", invitation)
         #expect(heard(second).count == 1)
@@ -480,14 +480,14 @@ import ZegoCallProtocol
         func device(_ number: Int) -> DeviceAddress {
             DeviceAddress(userID: UserID("user\(number)")!, deviceID: DeviceID("zegocall")!)
         }
-        for number in 0...StreamLines.Bounds.memories {
+        for number in 0...StreamLineBounds.memories {
             memory.keep(number, of: device(number), until: 100 + Int64(number))
         }
-        #expect(memory.count == StreamLines.Bounds.memories)
+        #expect(memory.count == StreamLineBounds.memories)
         #expect(memory.value(device(0), now: 0) == nil && memory.value(device(1), now: 100) == 1)
         #expect(memory.value(device(1), now: 101) == nil)
         memory.forget(110)
-        #expect(memory.count == StreamLines.Bounds.memories - 10)
+        #expect(memory.count == StreamLineBounds.memories - 10)
     }
 
     private func close(_ stream: HTTPStream) {
@@ -509,7 +509,7 @@ import ZegoCallProtocol
             rig.receive("bob", event(.invited, call))
         }
         let id = lastID(stream)
-        #expect(id.utf8.count <= EventID.Bounds.bytes && id.utf8.count > EventID.Bounds.bytes - 100)
+        #expect(id.utf8.count <= EventIDBounds.bytes && id.utf8.count > EventIDBounds.bytes - 100)
         let named = try #require(EventID.calls(id, now: 0)).keys.map { String($0.string.prefix(2)) }
         #expect(named.sorted() == (30 - named.count..<30).map(String.init))
     }
@@ -560,9 +560,9 @@ import ZegoCallProtocol
     }
 
     @Test func thereAreSoManyStreamsAndNoMore() throws {
-        for number in 0..<StreamDesk.Bounds.streams { _ = try rig.open("user\(number)") }
+        for number in 0..<StreamDeskBounds.streams { _ = try rig.open("user\(number)") }
         #expect(throws: Problem.overloaded) { try rig.open("bob") }
-        #expect(rig.desk.count == StreamDesk.Bounds.streams)
+        #expect(rig.desk.count == StreamDeskBounds.streams)
     }
 
     // MARK: Calls
@@ -650,16 +650,16 @@ import ZegoCallProtocol
             call.callID = CallID("c\(number)")!
             rig.receive("bob", event(name, call, changed: [bob]))
         }
-        for number in 0...Line.mostCalls { invite(number) }
-        #expect(heard(stream).count == Line.mostCalls && rig.said().count == Line.mostCalls)
+        for number in 0...StreamLine.mostCalls { invite(number) }
+        #expect(heard(stream).count == StreamLine.mostCalls && rig.said().count == StreamLine.mostCalls)
         invite(3, .cancelled, 2, .ended)
-        invite(Line.mostCalls)
-        #expect(heard(stream).count == Line.mostCalls + 2 && rig.said().count == 2)
+        invite(StreamLine.mostCalls)
+        #expect(heard(stream).count == StreamLine.mostCalls + 2 && rig.said().count == 2)
         // What the user has answered itself brings no event, and is forgotten when it can ring no more.
-        invite(Line.mostCalls + 1)
+        invite(StreamLine.mostCalls + 1)
         #expect(rig.said().isEmpty)
         rig.now += 60_001
-        invite(Line.mostCalls + 1)
+        invite(StreamLine.mostCalls + 1)
         #expect(rig.said().count == 1)
     }
 

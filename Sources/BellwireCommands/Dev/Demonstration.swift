@@ -129,8 +129,8 @@ private final class DemoPhone: Sendable {
 
 /// The events of a device, kept until a step waits for them.
 private actor DemoInbox {
-    private typealias Entry = (event: ClientEvent, at: ContinuousClock.Instant)
-    private var entries: [Entry] = []
+    private typealias TimedEvent = (event: ClientEvent, at: ContinuousClock.Instant)
+    private var entries: [TimedEvent] = []
     private var waiter:
         (matches: @Sendable (ClientEvent) -> Bool, resume: CheckedContinuation<ContinuousClock.Instant?, Never>)?
 

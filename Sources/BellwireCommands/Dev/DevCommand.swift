@@ -30,7 +30,7 @@ package enum DevCommand {
         positionals: 0...0)
 
     /// The state that other threads share with the main thread.
-    private final class State: Sendable {
+    private final class DevState: Sendable {
         let demonstration = Mutex<Result<Void, DeploymentError>?>(nil)
         let hasStopped = Atomic<Bool>(false)
     }
@@ -65,7 +65,7 @@ package enum DevCommand {
         // Created in the main thread: the broker lives as long as the thread that started it.
         let broker = try DevBroker(port: port, webSocketPort: webSocketPort, directory: directory)
         defer { broker.stop() }
-        let state = State()
+        let state = DevState()
         let opened = try SQLiteCallStore(
             path: store, stamp: SettingsOptions.stamp(arguments, configuration.settings),
             historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
@@ -106,7 +106,7 @@ package enum DevCommand {
 
     private static func startCoordinator(
         _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
-        _ status: CoordinatorStatus, _ log: Log, _ state: State
+        _ status: CoordinatorStatus, _ log: Log, _ state: DevState
     ) {
         // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
@@ -119,7 +119,7 @@ package enum DevCommand {
     }
 
     /// Waits until the coordinator has ended: the broker must outlive the coordinator, which disconnects from it.
-    private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: State) {
+    private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: DevState) {
         status.stop()
         for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }
     }
@@ -133,7 +133,7 @@ package enum DevCommand {
         throw DeploymentError("the coordinator did not reach the broker within 10 s")
     }
 
-    private static func demonstrate(_ demonstration: Demonstration, _ state: State) {
+    private static func demonstrate(_ demonstration: Demonstration, _ state: DevState) {
         Task.detached {
             var result: Result<Void, DeploymentError> = .success(())
             do {
@@ -147,7 +147,7 @@ package enum DevCommand {
 
     /// Waits for the demonstration, and then for Ctrl-C.
     private static func supervise(
-        _ status: CoordinatorStatus, _ broker: DevBroker, _ state: State, isOnce: Bool, howTo: String
+        _ status: CoordinatorStatus, _ broker: DevBroker, _ state: DevState, isOnce: Bool, howTo: String
     ) throws {
         var isShown = false
         while !status.isStopRequested {

@@ -7,7 +7,7 @@ package struct ChildProcess {
     private let name: String
     private let logPath: String
 
-    private enum Bounds {
+    private enum ChildProcessBounds {
         /// The milliseconds between two checks, and the number of checks: 5 s.
         static let pause: Int32 = 20
         static let looks = 250
@@ -40,10 +40,10 @@ package struct ChildProcess {
 
     /// Waits for at most 5 s until `condition` holds.
     package func waitUntil(_ purpose: String, _ condition: () -> Bool) throws(DeploymentError) {
-        for _ in 0..<Bounds.looks {
+        for _ in 0..<ChildProcessBounds.looks {
             if condition() { return }
             if let failure { throw DeploymentError(failure) }
-            _ = poll(nil, 0, Bounds.pause)
+            _ = poll(nil, 0, ChildProcessBounds.pause)
         }
         throw DeploymentError("not after 5 s: \(name) \(purpose); see \(logPath)")
     }
@@ -52,9 +52,9 @@ package struct ChildProcess {
     package func stop() {
         kill(pid, SIGTERM)
         var status: Int32 = 0
-        for _ in 0..<Bounds.looks {
+        for _ in 0..<ChildProcessBounds.looks {
             if waitpid(pid, &status, WNOHANG) != 0 { return }
-            _ = poll(nil, 0, Bounds.pause)
+            _ = poll(nil, 0, ChildProcessBounds.pause)
         }
         kill(pid, SIGKILL)
         waitpid(pid, &status, 0)

@@ -28,7 +28,7 @@ struct AccessTokens {
         case failed(after: Milliseconds, reason: String)
     }
 
-    private struct State {
+    private struct AccessTokenState {
         var token: String?
         var number = 0
         var usableUntil: Milliseconds = 0
@@ -47,7 +47,7 @@ struct AccessTokens {
     private static let longestToken = 8 * 1_024
     private static let longestPause: Milliseconds = 60_000
 
-    private var states: [Account: State] = [:]
+    private var states: [Account: AccessTokenState] = [:]
 
     func standing(_ account: Account, at now: Milliseconds) -> Standing {
         guard let state = states[account] else { return .missing }
@@ -59,10 +59,10 @@ struct AccessTokens {
         return .missing
     }
 
-    mutating func asked(_ account: Account) { states[account, default: State()].isUnderWay = true }
+    mutating func asked(_ account: Account) { states[account, default: AccessTokenState()].isUnderWay = true }
 
     mutating func answered(_ account: Account, _ answer: HTTPAnswer, at now: Milliseconds) -> TokenOutcome {
-        var state = states[account] ?? State()
+        var state = states[account] ?? AccessTokenState()
         defer { states[account] = state }
         state.isUnderWay = false
         var pause = min(Self.longestPause, 1_000 << min(6, state.failures))

@@ -10,7 +10,7 @@ import Support
 ///  A deliverer belongs to the thread that calls `turn`, and never waits for the store or an endpoint. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Deliverer {
-    private enum Bounds {
+    private enum WebhookBounds {
         /// The interval of the searches for due lines of all processes; commits of this process are known at once.
         static let look: Int64 = 500
         static let keep: Int64 = 1_000
@@ -32,7 +32,7 @@ package final class Deliverer {
     package var requests: any RequestSender { sender }
     private let executor = WorkExecutor()
     private let newName: () -> String
-    private var targets: [Target]
+    private var targets: [WorkerEndpoint]
     private var worker: WorkerID
     /// The time until which the worker lease is sure to last.
     private var sureUntil: Int64 = 0
@@ -76,7 +76,7 @@ package final class Deliverer {
         _ store: any OutboxStore, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
         inOneStep: Int = 64, now: Int64, wall: @escaping () -> WallTime = { .now }, newName: @escaping () -> String
     ) {
-        let targets = endpoints.compactMap { Target($0) }
+        let targets = endpoints.compactMap { WorkerEndpoint($0) }
         guard targets.count == endpoints.count else { return nil }
         self.delivers = delivers
         self.inOneStep = inOneStep
@@ -138,9 +138,9 @@ package final class Deliverer {
     private var isKept = false
 
     private func begin() {
-        every(\.nextKeep, Bounds.keep) { [self] () async throws(StoreError) in try await keep() }
+        every(\.nextKeep, WebhookBounds.keep) { [self] () async throws(StoreError) in try await keep() }
         guard isKept else { return }
-        every(\.nextCount, Bounds.count) { [self] () async throws(StoreError) in try await count() }
+        every(\.nextCount, WebhookBounds.count) { [self] () async throws(StoreError) in try await count() }
         guard delivers else {
             (nextRenewal, nextSearch, hints) = (nil, nil, [])
             for place in targets.indices { targets[place].nextLook = nil }
@@ -272,13 +272,13 @@ package final class Deliverer {
         start { [self] () async throws(StoreError) in
             try await claim(place, near: nil)
         } done: { [self] in
-            targets[place].nextLook = now + Bounds.look
+            targets[place].nextLook = now + WebhookBounds.look
         }
     }
 
     private func claim(_ place: Int, near: [RecordID]?) async throws(StoreError) {
         let target = targets[place]
-        let room = min(Target.mostHeld - target.held, inOneStep)
+        let room = min(WorkerEndpoint.mostHeld - target.held, inOneStep)
         guard !target.isOff, room > 0, !isStopping else { return }
         let (began, claimer) = (now, worker)
         let items: [OutboxItem]
@@ -301,7 +301,7 @@ package final class Deliverer {
 
     private func send(_ item: OutboxItem, _ place: Int) {
         let target = targets[place]
-        guard !isStopping, now + Bounds.margin < sureUntil else { return settled(item, .released, place) }
+        guard !isStopping, now + WebhookBounds.margin < sureUntil else { return settled(item, .released, place) }
         guard !target.isOff, let event = WebhookEvent(stored: item.record, item.id) else {
             return settled(item, .givenUp, place, .dead)
         }
@@ -313,7 +313,7 @@ package final class Deliverer {
         sender.send(request)
     }
 
-    private func request(_ event: WebhookEvent, _ target: Target) -> HTTPRequest? {
+    private func request(_ event: WebhookEvent, _ target: WorkerEndpoint) -> HTTPRequest? {
         let body = WebhookBody(event, format: target.endpoint.format)
         let signature = try? WebhookSignature(
             id: event.id, body: body.bytes, secrets: target.endpoint.secrets, at: wall())
@@ -346,7 +346,7 @@ package final class Deliverer {
         let text = answer.outcome.text
         targets[flight.target].unwritten = text
         defer { tell(flight.target) }
-        switch Verdict(status: status) {
+        switch WebhookVerdict(status: status) {
         case .taken:
             targets[flight.target].trouble = nil
             settled(flight.item, .taken, flight.target, .taken)
@@ -404,7 +404,7 @@ package final class Deliverer {
                 // Whether the lines were settled is unknown. If so, this worker may have claimed the lines again
                 // already, and a repeated settlement would come too early.
                 if settler == worker { becomeAnother() }
-                nextSettling = now + Bounds.pause
+                nextSettling = now + WebhookBounds.pause
                 throw error
             }
         } done: { [self] in
@@ -427,7 +427,7 @@ package final class Deliverer {
     private func release(_ place: Int) {
         targets[place].held -= 1
         // Waiting lines are claimed as soon as there is room, but not one by one.
-        guard targets[place].hasMore, targets[place].held <= Target.mostHeld / 2, targets[place].nextLook != nil
+        guard targets[place].hasMore, targets[place].held <= WorkerEndpoint.mostHeld / 2, targets[place].nextLook != nil
         else { return }
         targets[place].hasMore = false
         targets[place].nextLook = now

@@ -8,7 +8,7 @@ import Synchronization
 
 /// A worker with its own thread, store and sender, so that deliveries to endpoints and pushes do not slow down calls.
 package final class DeliveryThread: Sendable {
-    private enum Bounds {
+    private enum DeliveryThreadBounds {
         static let longestWait: Int64 = 200
         /// The bound of the time in which a stopping worker gives back its claims, in milliseconds.
         static let patience: Int64 = 1_000
@@ -20,7 +20,7 @@ package final class DeliveryThread: Sendable {
     }
 
     /// Belongs to the thread from its start to its end.
-    private struct Work: @unchecked Sendable {
+    private struct WorkerWithStore: @unchecked Sendable {
         let worker: any DeliveryWorker
         let store: any AnswersLater
     }
@@ -34,7 +34,7 @@ package final class DeliveryThread: Sendable {
         guard let wakeUp = WakeUp() else { return nil }
         self.wakeUp = wakeUp
         thread = Mutex(nil)
-        let work = Work(worker: worker, store: store)
+        let work = WorkerWithStore(worker: worker, store: store)
         guard let started = startThread({ [self] in run(work) }) else {
             return nil
         }
@@ -60,7 +60,7 @@ package final class DeliveryThread: Sendable {
         }
     }
 
-    private func run(_ work: Work) {
+    private func run(_ work: WorkerWithStore) {
         var end: Int64?
         while true {
             let now = SystemClock.boot.milliseconds
@@ -69,7 +69,7 @@ package final class DeliveryThread: Sendable {
                 return (shared.hints, shared.isStopping)
             }
             if isStopping, end == nil {
-                end = now + Bounds.patience
+                end = now + DeliveryThreadBounds.patience
                 work.worker.stop()
             }
             if !hints.isEmpty { work.worker.committed(hints) }
@@ -80,7 +80,7 @@ package final class DeliveryThread: Sendable {
     }
 
     /// Waits for a response of an endpoint or an answer of the store, for a hint, or for the next turn.
-    private func wait(_ work: Work, until next: Int64, _ now: Int64) {
+    private func wait(_ work: WorkerWithStore, until next: Int64, _ now: Int64) {
         let socket = work.store.socket
         var waiting = [
             pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
@@ -88,7 +88,7 @@ package final class DeliveryThread: Sendable {
             pollfd(fd: socket?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
         ]
         if socket?.waitsToSend ?? false { waiting[2].events |= Int16(POLLOUT) }
-        var limit = min(max(0, next - now), Bounds.longestWait)
+        var limit = min(max(0, next - now), DeliveryThreadBounds.longestWait)
         if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
         _ = poll(&waiting, nfds_t(waiting.count), Int32(limit))
         if waiting[0].revents != 0 { wakeUp.clear() }

@@ -22,7 +22,7 @@ extension Pusher {
     }
 
     private func take(
-        _ verdict: PushVerdict, _ answer: HTTPAnswer, _ id: PushID, _ registration: PushRegistration, _ call: HeldCall
+        _ verdict: PushVerdict, _ answer: HTTPAnswer, _ id: PushID, _ registration: PushRegistration, _ call: LeasedCall
     ) {
         func tell(_ outcome: PushOutcome) {
             self.tell(call, id, outcome, status: verdict.status, reason: verdict.reason, took: answer.took)
@@ -54,12 +54,12 @@ extension Pusher {
             // fresh.
             let times = (call.attempts[id]?.givenBack ?? 0) + 1
             call.attempts[id]?.givenBack = times
-            if times > 3 { call.attempts[id]?.notBefore = now + Bounds.freshness }
+            if times > 3 { call.attempts[id]?.notBefore = now + PushBounds.freshness }
         }
     }
 
     /// Schedules the next attempt, unless the push would then be over.
-    func failed(_ id: PushID, of call: HeldCall, _ after: Milliseconds?) {
+    func failed(_ id: PushID, of call: LeasedCall, _ after: Milliseconds?) {
         guard var attempt = call.attempts[id] else { return }
         attempt.failures += 1
         let delay = max(
@@ -75,20 +75,20 @@ extension Pusher {
         }
     }
 
-    func end(_ id: PushID, of call: HeldCall) {
+    func end(_ id: PushID, of call: LeasedCall) {
         if let slot = call.attempts.removeValue(forKey: id)?.slot { release(slot) }
     }
 
     /// Ends the attempts that are not under way. Attempts under way end by themselves, and occupy their slots until
     /// then.
-    func giveUpAttempts(of call: HeldCall) {
+    func giveUpAttempts(of call: LeasedCall) {
         for id in call.attempts.filter({ !$0.value.isUnderWay }).keys { end(id, of: call) }
     }
 
     // MARK: Telling
 
     func tell(
-        _ call: HeldCall, _ id: PushID, _ outcome: PushOutcome, status: Int? = nil, reason: String? = nil,
+        _ call: LeasedCall, _ id: PushID, _ outcome: PushOutcome, status: Int? = nil, reason: String? = nil,
         took: Int64? = nil
     ) {
         counts.outcomes[PushCounts.Label(id.key.platform, id.kind, outcome), default: 0] += 1

@@ -6,7 +6,7 @@ import SignalingProtocol
 extension Pusher {
     func hint(_ callID: CallID) {
         // Further calls are found by the regular searches.
-        if hints.count < Bounds.hints { hints.append(callID) }
+        if hints.count < PushBounds.hints { hints.append(callID) }
     }
 
     /// Takes up the calls whose waiting time has ended.
@@ -33,7 +33,7 @@ extension Pusher {
 
     /// Takes due calls from the queue. Returns whether more calls may be due.
     func take(near: [CallID]?) async throws(StoreError) -> Bool {
-        let room = min(Bounds.held - held.count, settings.inOneStep)
+        let room = min(PushBounds.held - held.count, settings.inOneStep)
         guard room > 0, !isStopping else { return false }
         let (began, taker) = (now, worker)
         let taken: [CallID]
@@ -49,7 +49,7 @@ extension Pusher {
         // While the worker holds other calls, its lease may have begun earlier.
         if held.isEmpty { sureUntil = began + WorkerLease.life }
         for callID in taken {
-            held[callID] = HeldCall(
+            held[callID] = LeasedCall(
                 callID, by: taker, attempts: remembered.removeValue(forKey: callID) ?? [:], nextLook: now)
             wakes[callID] = nil
         }
@@ -68,7 +68,7 @@ extension Pusher {
         for call in ready.sorted(by: { $0.callID < $1.callID }) {
             call.isLooking = true
             call.isHinted = false
-            call.nextLook = now + Bounds.look
+            call.nextLook = now + PushBounds.look
             start { [self] () async throws(StoreError) in
                 guard isStopping else { return try await look(at: call) }
                 call.takeBack()
@@ -81,7 +81,7 @@ extension Pusher {
     }
 
     /// Decides whether a call stays held after a look, or is released.
-    private func looked(at call: HeldCall, _ isDone: Bool) {
+    private func looked(at call: LeasedCall, _ isDone: Bool) {
         for (id, attempt) in call.attempts {
             guard !attempt.isUnderWay, let slot = attempt.slot else { continue }
             call.attempts[id]?.slot = nil
@@ -92,24 +92,24 @@ extension Pusher {
             if call.leavesUntil <= now { letGo(call, again: 0) }
             return
         }
-        guard isDone else { return call.nextLook = now + Bounds.pause }
+        guard isDone else { return call.nextLook = now + PushBounds.pause }
         guard !call.isHinted, !call.attempts.contains(where: \.value.isUnderWay) else { return }
         // The tried pushes have ended at once, so the remaining pushes follow now.
         if call.hasMore, call.attempts.isEmpty { return call.nextLook = now }
         var moments = call.attempts.values.map(\.notBefore)
         if let due = call.due { moments.append(now + max(0, due - storeTime)) }
         guard let next = moments.min() else { return letGo(call, again: nil) }
-        if !call.attempts.isEmpty, next <= now + Bounds.patience, held.count <= Bounds.heldIdle {
+        if !call.attempts.isEmpty, next <= now + PushBounds.patience, held.count <= PushBounds.heldIdle {
             call.nextLook = max(now, min(call.nextLook, next))
             // The event that the call waits for will hint at the call.
-            if next <= now { call.nextLook = now + Bounds.look }
+            if next <= now { call.nextLook = now + PushBounds.look }
         } else {
-            takeBack(call, again: next <= now ? Bounds.search : next - now)
+            takeBack(call, again: next <= now ? PushBounds.search : next - now)
         }
     }
 
     /// Releases a call with pushes that have not left, for `again` milliseconds.
-    private func takeBack(_ call: HeldCall, again: Milliseconds) {
+    private func takeBack(_ call: LeasedCall, again: Milliseconds) {
         call.takeBack()
         guard !call.notes.isEmpty else { return letGo(call, again: again) }
         call.isLooking = true
@@ -118,11 +118,11 @@ extension Pusher {
         } done: { [self] isDone in
             call.isLooking = false
             guard held[call.callID] === call else { return }
-            if isDone { letGo(call, again: again) } else { call.nextLook = now + Bounds.pause }
+            if isDone { letGo(call, again: again) } else { call.nextLook = now + PushBounds.pause }
         }
     }
 
-    private func letGo(_ call: HeldCall, again: Milliseconds?) {
+    private func letGo(_ call: LeasedCall, again: Milliseconds?) {
         call.isSettling = true
         slots.forget(call.callID)
         waitingForToken.remove(call.callID)
@@ -145,7 +145,7 @@ extension Pusher {
                 // Whether the calls were settled is unknown. If they were, this worker may hold them again already, and
                 // a repeated settlement would release them too early.
                 if settler == worker { becomeAnother() }
-                nextSettling = now + Bounds.pause
+                nextSettling = now + PushBounds.pause
                 throw error
             }
         } done: { [self] _ in
@@ -165,19 +165,19 @@ extension Pusher {
         held[settlement.callID] = nil
         guard settled == .done, let again = settlement.again, !isStopping else { return }
         remember(call)
-        let time = now + again + Bounds.clockError
-        if wakes.count < Bounds.remembered {
+        let time = now + again + PushBounds.clockError
+        if wakes.count < PushBounds.remembered {
             wakes[call.callID] = time
             nextWake = min(nextWake, time)
         }
     }
 
-    private func remember(_ call: HeldCall) {
+    private func remember(_ call: LeasedCall) {
         guard !call.attempts.isEmpty else { return }
-        if remembered.count >= Bounds.remembered {
+        if remembered.count >= PushBounds.remembered {
             remembered = remembered.filter { $0.value.values.contains { $0.expiresAt > storeTime } }
             // Without the remembered attempts, these pushes are tried as if for the first time.
-            if remembered.count >= Bounds.remembered { remembered = [:] }
+            if remembered.count >= PushBounds.remembered { remembered = [:] }
         }
         remembered[call.callID] = call.attempts
     }

@@ -5,7 +5,7 @@ import SignalingProtocol
 
 /// A push that the sender has.
 struct PushFlight {
-    let call: HeldCall
+    let call: LeasedCall
     let due: DuePush
     let push: OutgoingPush
     let provider: PushProvider
@@ -20,7 +20,7 @@ private struct FreshReading {
 extension Pusher {
     /// Looks at a call: due pushes are reserved and noted as `trying`; then the facts are read and decided once more
     /// before a push leaves.
-    func look(at call: HeldCall) async throws(StoreError) {
+    func look(at call: LeasedCall) async throws(StoreError) {
         call.due = nil
         call.hasMore = false
         guard var fresh = try await read(call) else { return giveUpAttempts(of: call) }
@@ -42,7 +42,7 @@ extension Pusher {
 
     /// Writes the waiting notes, and reads the facts for the decision. Returns nil when the call does not exist, or
     /// when this worker does not hold the call any more: facts from before have no consequences.
-    private func read(_ call: HeldCall) async throws(StoreError) -> FreshReading? {
+    private func read(_ call: LeasedCall) async throws(StoreError) -> FreshReading? {
         try await endRegistrations(call)
         var began = clock()
         let notes = call.notes.values.sorted { $0.key < $1.key }
@@ -73,7 +73,7 @@ extension Pusher {
         return FreshReading(reading: reading, began: began)
     }
 
-    private func endRegistrations(_ call: HeldCall) async throws(StoreError) {
+    private func endRegistrations(_ call: LeasedCall) async throws(StoreError) {
         while let registration = call.gone.first {
             try await store.end(registration)
             call.gone.removeAll { $0 == registration }
@@ -81,7 +81,7 @@ extension Pusher {
     }
 
     /// Writes all waiting notes.
-    func write(_ call: HeldCall) async throws(StoreError) {
+    func write(_ call: LeasedCall) async throws(StoreError) {
         try await endRegistrations(call)
         guard !call.notes.isEmpty else { return }
         let notes = call.notes.values.sorted { $0.key < $1.key }
@@ -92,7 +92,7 @@ extension Pusher {
     // MARK: Judging
 
     /// Returns the due pushes. Attempts of pushes that are not due (any more) end here.
-    private func judged(_ reading: PushReading, _ call: HeldCall) -> [DuePush] {
+    private func judged(_ reading: PushReading, _ call: LeasedCall) -> [DuePush] {
         let time = storeTime
         let judgement = judge.judge(reading, now: time, unsent: call.unsent)
         for state in judgement.settled { call.note(state) }
@@ -106,7 +106,7 @@ extension Pusher {
             end(id, of: call)
         }
         call.due = judgement.next
-        if isOwedElsewhere(reading, time) { call.due = min(call.due ?? .max, time + Bounds.search) }
+        if isOwedElsewhere(reading, time) { call.due = min(call.due ?? .max, time + PushBounds.search) }
         return judgement.due
     }
 
@@ -121,7 +121,7 @@ extension Pusher {
 
     /// Returns the pushes that may leave now: a push waits for the response to the preceding push to the same
     /// registration, for the time of its next attempt, and for a slot with its provider.
-    private func choose(_ due: [DuePush], _ call: HeldCall) -> [DuePush] {
+    private func choose(_ due: [DuePush], _ call: LeasedCall) -> [DuePush] {
         let underWay = call.underWay
         return due.filter { push in
             guard !underWay.contains(push.registration.key) else { return false }
@@ -130,7 +130,7 @@ extension Pusher {
                 end(push.id, of: call)
             }
             let known = call.attempts[push.id]
-            guard known != nil || call.attempts.count < HeldCall.mostAttempts else {
+            guard known != nil || call.attempts.count < LeasedCall.mostAttempts else {
                 call.hasMore = true
                 return false
             }
@@ -147,7 +147,7 @@ extension Pusher {
 
     /// Counts the first attempts against the limits of their devices, and ends those beyond a limit. The others are
     /// noted as `trying`, to be written with the next reading.
-    private func reserve(_ chosen: [DuePush], _ call: HeldCall) async throws(StoreError) {
+    private func reserve(_ chosen: [DuePush], _ call: LeasedCall) async throws(StoreError) {
         // A `stop` belongs to the ring that it ends, and is never limited: without the `stop` a phone would ring on.
         let new = chosen.filter { $0.kind != .stop && !(call.attempts[$0.id]?.isReserved ?? false) }
         let reservations = new.map { push in
@@ -180,10 +180,10 @@ extension Pusher {
 
     // MARK: Handing over
 
-    private func handOver(_ due: DuePush, _ fresh: FreshReading, _ call: HeldCall) {
+    private func handOver(_ due: DuePush, _ fresh: FreshReading, _ call: LeasedCall) {
         guard let attempt = call.attempts[due.id], let slot = attempt.slot else { return }
         // The push must leave before the worker lease ends, because another worker may take the call then.
-        let deadline = min(fresh.began + Bounds.freshness, sureUntil, now + due.expiresAt - storeTime)
+        let deadline = min(fresh.began + PushBounds.freshness, sureUntil, now + due.expiresAt - storeTime)
         guard !isStopping, held[call.callID] === call, clock() < deadline,
             let push = outgoing(due, fresh.reading.call, hasNewToken: attempt.hasNewToken)
         else { return }

@@ -27,36 +27,37 @@ package struct PusherSettings: Sendable {
     }
 }
 
+/// The bounds of `Pusher`. Times are in milliseconds.
+enum PushBounds {
+    /// The interval of the searches for due calls of all processes; commits of this process are known at once.
+    static let search: Int64 = 500
+    static let count: Int64 = 1_000
+    /// The pause before an operation is repeated that the store failed to do.
+    static let pause: Int64 = 100
+    /// The interval of the looks at a call with a push under way, so that a push that stops another device's
+    /// ringing need not wait for the response.
+    static let look: Int64 = 250
+    /// A call whose next attempt is further away is released until then.
+    static let patience: Int64 = 1_000
+    /// How long facts count, from the begin of their reading until a push leaves.
+    static let freshness: Int64 = 100
+    /// The bound of held calls.
+    static let held = 512
+    /// Beyond this number of held calls, calls that only wait are released.
+    static let heldIdle = 256
+    /// The bound of released calls with remembered attempts, and of the times at which calls are taken again.
+    static let remembered = 4_096
+    static let hints = 4_096
+    /// The margin for the difference between this clock and the store's: a call is taken again so long after its
+    /// time.
+    static let clockError: Int64 = 10
+}
+
 /// Wakes phones (docs/decisions/0021): takes calls from the push queue, decides on due pushes, and hands the pushes to
 /// the sender while the facts are fresh.
 ///  A pusher belongs to the thread that calls `turn`, and never waits for the store or a provider. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Pusher: DeliveryWorker {
-    enum Bounds {
-        /// The interval of the searches for due calls of all processes; commits of this process are known at once.
-        static let search: Int64 = 500
-        static let count: Int64 = 1_000
-        /// The pause before an operation is repeated that the store failed to do.
-        static let pause: Int64 = 100
-        /// The interval of the looks at a call with a push under way, so that a push that stops another device's
-        /// ringing need not wait for the response.
-        static let look: Int64 = 250
-        /// A call whose next attempt is further away is released until then.
-        static let patience: Int64 = 1_000
-        /// How long facts count, from the begin of their reading until a push leaves.
-        static let freshness: Int64 = 100
-        /// The bound of held calls.
-        static let held = 512
-        /// Beyond this number of held calls, calls that only wait are released.
-        static let heldIdle = 256
-        /// The bound of released calls with remembered attempts, and of the times at which calls are taken again.
-        static let remembered = 4_096
-        static let hints = 4_096
-        /// The margin for the difference between this clock and the store's: a call is taken again so long after its
-        /// time.
-        static let clockError: Int64 = 10
-    }
-
     /// Whether the store was told that this process pushes no more.
     private enum Withdrawal {
         case none
@@ -88,7 +89,7 @@ package final class Pusher: DeliveryWorker {
     /// The deployment's policy in the store; another process may have been started with another file.
     private(set) var knownPolicy: PushPolicy?
 
-    var held: [CallID: HeldCall] = [:]
+    var held: [CallID: LeasedCall] = [:]
     /// The attempts of released calls, kept until the calls are taken again.
     var remembered: [CallID: [PushID: PushAttempt]] = [:]
     /// The times at which released calls are to be taken again.
@@ -206,12 +207,12 @@ package final class Pusher: DeliveryWorker {
     }
 
     private func begin() {
-        if !isKept { every(\.nextKeep, Bounds.pause) { [self] () async throws(StoreError) in try await keep() } }
+        if !isKept { every(\.nextKeep, PushBounds.pause) { [self] () async throws(StoreError) in try await keep() } }
         guard isKept else { return }
         every(\.nextPresence, PushProcessLease.renewal) { [self] () async throws(StoreError) in
             try await store.pushes(process, for: PushProcessLease.life)
         }
-        every(\.nextCount, Bounds.count) { [self] () async throws(StoreError) in
+        every(\.nextCount, PushBounds.count) { [self] () async throws(StoreError) in
             guard let kept = try await store.pushPolicy() else {
                 // The store has lost the policy.
                 isKept = false
@@ -232,7 +233,7 @@ package final class Pusher: DeliveryWorker {
         }
         wake()
         followHints()
-        every(\.nextSearch, Bounds.search) { [self] () async throws(StoreError) in
+        every(\.nextSearch, PushBounds.search) { [self] () async throws(StoreError) in
             // While more calls are due, they are taken at once.
             while try await take(near: nil) {}
         }

@@ -1,5 +1,12 @@
 import SignalingProtocol
 
+/// The bounds of `EventID`.
+enum EventIDBounds {
+    /// The bound of an id in bytes; below, the bound of its calls. Further calls are reported again.
+    static let bytes = 1_024
+    static let calls = 16
+}
+
 /// The `id:` of a server-sent event: the calls that the stream has reported, as far as they are live or ended a moment
 /// ago. A client that reopens a stream sends this id as `Last-Event-ID`, and the stream continues there on any gateway,
 /// because the id contains all facts for that.
@@ -7,12 +14,6 @@ import SignalingProtocol
 /// The form is `1;callID.revision.time.invitation.states;…`: numbers to the base of 36, a letter for each member's
 /// state, and a final `-` for a call that is over. Live calls come first, the latest before the others.
 struct EventID: Equatable {
-    enum Bounds {
-        /// The bound of an id in bytes; below, the bound of its calls. Further calls are reported again.
-        static let bytes = 1_024
-        static let calls = 16
-    }
-
     private static let version = "1"
 
     let text: String
@@ -20,9 +21,11 @@ struct EventID: Equatable {
     /// - Parameter now: the time by the boot clock.
     init(_ calls: [CallID: HeardCall], now: Int64) {
         var text = Self.version
-        for (callID, call) in calls.filter({ $0.value.matters(now) }).sorted(by: Self.isFirst).prefix(Bounds.calls) {
+        for (callID, call) in calls.filter({ $0.value.matters(now) }).sorted(by: Self.isFirst).prefix(
+            EventIDBounds.calls)
+        {
             let part = ";\(callID).\(call.text)"
-            guard text.utf8.count + part.utf8.count <= Bounds.bytes else { continue }
+            guard text.utf8.count + part.utf8.count <= EventIDBounds.bytes else { continue }
             text += part
         }
         self.text = text
@@ -40,7 +43,9 @@ struct EventID: Equatable {
     /// - Parameter now: the time by the boot clock.
     static func calls(_ text: String, now: Int64) -> [CallID: HeardCall]? {
         let parts = text.split(separator: ";", omittingEmptySubsequences: false)
-        guard text.utf8.count <= Bounds.bytes, parts[0] == version, parts.count <= 1 + Bounds.calls else { return nil }
+        guard text.utf8.count <= EventIDBounds.bytes, parts[0] == version, parts.count <= 1 + EventIDBounds.calls else {
+            return nil
+        }
         var calls: [CallID: HeardCall] = [:]
         for part in parts.dropFirst() {
             let fields = part.split(separator: ".", maxSplits: 1)

@@ -4,18 +4,19 @@ import Support
 import Synchronization
 import Tokens
 
+/// The bounds of `StreamDesk`.
+enum StreamDeskBounds {
+    /// The bound of one user's streams on this gateway.
+    static let perUser = 10
+    /// The bound of all streams, unless the settings name another.
+    static let streams = 512
+    /// The bound of unsent bytes of a stream.
+    static let waiting = 64 * 1_024
+}
+
 /// Opens streams of events, and counts them. May be used on any thread; the relay's thread takes new and ended streams
 /// from here.
 final class StreamDesk: Sendable {
-    enum Bounds {
-        /// The bound of one user's streams on this gateway.
-        static let perUser = 10
-        /// The bound of all streams, unless the settings name another.
-        static let streams = 512
-        /// The bound of unsent bytes of a stream.
-        static let waiting = 64 * 1_024
-    }
-
     struct Opened: Sendable {
         let number: Int
         let bearer: Bearer
@@ -26,7 +27,7 @@ final class StreamDesk: Sendable {
         var device: DeviceAddress { bearer.zegoCallDevice }
     }
 
-    private struct State {
+    private struct StreamDeskState {
         var lastNumber = 0
         var streams = 0
         var ofUser: [UserID: Int] = [:]
@@ -36,7 +37,7 @@ final class StreamDesk: Sendable {
         var isStopping = false
     }
 
-    private let state = Mutex(State())
+    private let state = Mutex(StreamDeskState())
     private let wakeUp: WakeUp
     private let most: Int
     var descriptor: Int32 { wakeUp.descriptor }
@@ -52,7 +53,7 @@ final class StreamDesk: Sendable {
     func open(_ bearer: Bearer, lastEventID: String?) throws(Problem) -> HTTPStream {
         let opened: Result<HTTPStream, Problem> = state.withLock { state in
             guard state.streams < most, !state.isStopping else { return .failure(.overloaded) }
-            guard state.ofUser[bearer.token.user, default: 0] < Bounds.perUser else {
+            guard state.ofUser[bearer.token.user, default: 0] < StreamDeskBounds.perUser else {
                 return .failure(.tooManyStreams)
             }
             return .success(open(bearer, lastEventID, &state))
@@ -61,12 +62,12 @@ final class StreamDesk: Sendable {
         return try opened.get()
     }
 
-    private func open(_ bearer: Bearer, _ lastEventID: String?, _ state: inout State) -> HTTPStream {
+    private func open(_ bearer: Bearer, _ lastEventID: String?, _ state: inout StreamDeskState) -> HTTPStream {
         state.lastNumber += 1
         state.streams += 1
         state.ofUser[bearer.token.user, default: 0] += 1
         let (number, user) = (state.lastNumber, bearer.token.user)
-        let stream = HTTPStream(mostWaiting: Bounds.waiting) { [weak self] in self?.ended(number, user) }
+        let stream = HTTPStream(mostWaiting: StreamDeskBounds.waiting) { [weak self] in self?.ended(number, user) }
         state.opened.append(Opened(number: number, bearer: bearer, stream: stream, lastEventID: lastEventID))
         return stream
     }

@@ -9,7 +9,7 @@ extension StreamLines {
         for device in listening { change(device) { lines, line in lines.received(message, &line, now) } }
     }
 
-    private mutating func received(_ message: DownMessage, _ line: inout Line, _ now: Int64) {
+    private mutating func received(_ message: DownMessage, _ line: inout StreamLine, _ now: Int64) {
         switch message {
         case .welcome(let welcome): welcomed(welcome, &line, now)
         case .event(let event): tell(event, &line, now)
@@ -20,21 +20,21 @@ extension StreamLines {
         }
     }
 
-    private mutating func welcomed(_ welcome: Welcome, _ line: inout Line, _ now: Int64) {
+    private mutating func welcomed(_ welcome: Welcome, _ line: inout StreamLine, _ now: Int64) {
         guard welcome.session == line.session else {
             // Another gateway has streams of this device; neither gateway knows when the other's streams end.
             guard case .online(let next) = line.standing else { return }
-            line.standing = .online(next: min(next, now + Int64.random(in: Bounds.reclaim)))
+            line.standing = .online(next: min(next, now + Int64.random(in: StreamLineBounds.reclaim)))
             return
         }
         let isNews = if case .online = line.standing { false } else { true }
-        let lease = welcome.presenceLease.map { Int64($0) * 1_000 } ?? Bounds.lease
+        let lease = welcome.presenceLease.map { Int64($0) * 1_000 } ?? StreamLineBounds.lease
         line.standing = .online(next: now + lease / 2)
         guard isNews else { return }
         askForMissed(line)
         guard line.nextQuestion != nil else { return }
         for stream in line.streams.values { _ = stream.opened.stream.send(Self.online) }
-        line.nextQuestion = now + Bounds.question
+        line.nextQuestion = now + StreamLineBounds.question
     }
 
     /// Asks the service for the events that ended calls caused while the device was away. In a new session the service
@@ -42,7 +42,7 @@ extension StreamLines {
     /// earlier revision. The gateway asks twice, because the reply comes only once and may be lost. An ack names no
     /// session: the ack of an event that an earlier stream received, here or on another gateway, may be counted for the
     /// session that begins after the ack. Therefore the second request is made in a new session.
-    private mutating func askForMissed(_ line: Line) {
+    private mutating func askForMissed(_ line: StreamLine) {
         for (callID, revision) in line.goingOn {
             let ack = UpMessage.ackCall(callID, revision: revision)
             actions.append(.publish(topic: topics.up(line.device), payload: ack.encoded()))
@@ -63,7 +63,7 @@ extension StreamLines {
 
     /// Passes an event to the streams, and acks the event if a stream has taken it. Otherwise the service resends the
     /// event in the next session.
-    private mutating func tell(_ event: Event, _ line: inout Line, _ now: Int64) {
+    private mutating func tell(_ event: Event, _ line: inout StreamLine, _ now: Int64) {
         guard line.take(event, now: now) else { return }
         line.lastAck = now
         let ack = UpMessage.ackCall(event.callID, revision: event.revision)
@@ -82,7 +82,7 @@ extension StreamLines {
     /// - Parameter counts: whether a bearer's token is still valid.
     mutating func tick(now: Int64, counts: (Bearer) -> Bool) {
         guard nextTick <= now else { return }
-        nextTick = now + Bounds.tick
+        nextTick = now + StreamLineBounds.tick
         left.forget(now)
         made.forget(now)
         for device in lines.keys {
@@ -94,11 +94,11 @@ extension StreamLines {
         }
     }
 
-    private mutating func renew(_ line: inout Line, _ now: Int64) {
+    private mutating func renew(_ line: inout StreamLine, _ now: Int64) {
         switch line.standing {
         case .announcing(let times, let next) where next <= now: announce(&line, times: times, now)
         case .online(let next) where next <= now:
-            line.standing = .online(next: now + Bounds.firstPause)
+            line.standing = .online(next: now + StreamLineBounds.firstPause)
             actions.append(presence(.online, line))
         case .online where (line.nextQuestion ?? .max) <= now:
             line.nextQuestion = nil

@@ -1,6 +1,30 @@
 import HTTPServing
 import SignalingProtocol
 
+/// The bounds of `StreamLines`. Times are in milliseconds.
+enum StreamLineBounds {
+    /// The interval of the checks of all times.
+    static let tick: Int64 = 500
+    /// The first pause before unanswered presence is published again: 1, 2, 4, 8 s.
+    static let firstPause: Int64 = 1_000
+    /// The pause before a device is announced again after another gateway has announced the same device.
+    static let reclaim: ClosedRange<Int64> = 4_000...6_000
+    /// The expiry of presence where the service does not name one.
+    static let lease: Int64 = 600_000
+    /// A number, not a time.
+    static let farewells = 16_384
+    /// How long the calls that ended streams have reported are remembered for clients without `Last-Event-ID`: as
+    /// long as a lost inviter may come back.
+    static let memory: Int64 = 10_000
+    /// The bound of devices with such a memory, and of devices that have made a call; beyond this bound the oldest
+    /// is forgotten.
+    static let memories = 16_384
+    /// The pause before the service is asked again for missed events.
+    static let question: Int64 = 2_000
+    /// How long an ack may still be on its way, so that later messages overtake the ack.
+    static let ack: Int64 = 1_000
+}
+
 /// The devices of users who receive events over HTTP: the gateway acts as their device at the broker
 /// (docs/decisions/0022). `StreamLines` belongs to the relay's thread, and returns the messages that the relay sends.
 struct StreamLines {
@@ -10,33 +34,9 @@ struct StreamLines {
         case publish(topic: String, payload: [UInt8])
     }
 
-    /// Times are in milliseconds.
-    enum Bounds {
-        /// The interval of the checks of all times.
-        static let tick: Int64 = 500
-        /// The first pause before unanswered presence is published again: 1, 2, 4, 8 s.
-        static let firstPause: Int64 = 1_000
-        /// The pause before a device is announced again after another gateway has announced the same device.
-        static let reclaim: ClosedRange<Int64> = 4_000...6_000
-        /// The expiry of presence where the service does not name one.
-        static let lease: Int64 = 600_000
-        /// A number, not a time.
-        static let farewells = 16_384
-        /// How long the calls that ended streams have reported are remembered for clients without `Last-Event-ID`: as
-        /// long as a lost inviter may come back.
-        static let memory: Int64 = 10_000
-        /// The bound of devices with such a memory, and of devices that have made a call; beyond this bound the oldest
-        /// is forgotten.
-        static let memories = 16_384
-        /// The pause before the service is asked again for missed events.
-        static let question: Int64 = 2_000
-        /// How long an ack may still be on its way, so that later messages overtake the ack.
-        static let ack: Int64 = 1_000
-    }
-
     let topics: Topics
     private let newSession: () -> String
-    var lines: [DeviceAddress: Line] = [:]
+    var lines: [DeviceAddress: StreamLine] = [:]
     /// The devices that listen to a topic.
     var listeners: [String: Set<DeviceAddress>] = [:]
     /// The device of each stream.
@@ -62,7 +62,7 @@ struct StreamLines {
 
         mutating func keep(_ value: Value, of device: DeviceAddress, until: Int64) {
             values[device] = (value, until)
-            guard values.count > Bounds.memories else { return }
+            guard values.count > StreamLineBounds.memories else { return }
             if let oldest = values.min(by: { $0.value.until < $1.value.until })?.key { values[oldest] = nil }
         }
 
@@ -86,10 +86,10 @@ struct StreamLines {
 
     mutating func opened(_ opened: StreamDesk.Opened, now: Int64) {
         let isNew = lines[opened.device] == nil
-        var line = lines[opened.device] ?? Line(opened.device)
+        var line = lines[opened.device] ?? StreamLine(opened.device)
         if isNew { line.lastAck = left.value(opened.device, now: now)?.lastAck }
         let told = told(opened, &line, now)
-        let stream = Line.Stream(opened, told, now: now)
+        let stream = StreamLine.Stream(opened, told, now: now)
         line.streams[opened.number] = stream
         places[opened.number] = opened.device
         // Each stream begins with an id, so that a returning client without an id is a client that ignores ids.
@@ -110,7 +110,7 @@ struct StreamLines {
     /// ignores ids, and would take a repeated invitation for a second call; or has just started and knows no calls. A
     /// client that has just started does not come back at once.
     private mutating func told(
-        _ opened: StreamDesk.Opened, _ line: inout Line, _ now: Int64
+        _ opened: StreamDesk.Opened, _ line: inout StreamLine, _ now: Int64
     ) -> [CallID: HeardCall] {
         let goesOn = !line.streams.isEmpty
         var told = line.arrived
@@ -139,11 +139,12 @@ struct StreamLines {
         if line.streams.isEmpty { leave(line) } else { lines[device] = line }
     }
 
-    private mutating func remember(_ arrived: [CallID: HeardCall], _ line: Line, _ now: Int64) {
+    private mutating func remember(_ arrived: [CallID: HeardCall], _ line: StreamLine, _ now: Int64) {
         var told = arrived
         if let before = left.value(line.device, now: now) { told.merge(before.told) }
         left.keep(
-            (told.filter { $0.value.matters(now) }, line.lastAck), of: line.device, until: now + Bounds.memory)
+            (told.filter { $0.value.matters(now) }, line.lastAck), of: line.device, until: now + StreamLineBounds.memory
+        )
     }
 
     /// Ends all streams, because the gateway stops.
@@ -157,7 +158,7 @@ struct StreamLines {
     }
 
     /// Ends a line without streams: the device is reported as lost, like a phone that lost its connection.
-    private mutating func leave(_ line: Line) {
+    private mutating func leave(_ line: StreamLine) {
         if line.isAnnounced { sayFarewell(line) }
         for filter in filters(line.device) {
             listeners[filter]?.remove(line.device)
@@ -168,11 +169,11 @@ struct StreamLines {
         }
     }
 
-    private mutating func sayFarewell(_ line: Line) {
+    private mutating func sayFarewell(_ line: StreamLine) {
         let farewell = presence(.offline(.lost), line)
         if isConnected { return actions.append(farewell) }
         // A device without this message goes offline when its presence expires.
-        if farewells.count < Bounds.farewells { farewells.append(farewell) }
+        if farewells.count < StreamLineBounds.farewells { farewells.append(farewell) }
     }
 
     static let online = Array(": online\n\n".utf8)
@@ -193,7 +194,7 @@ struct StreamLines {
         for device in lines.keys { lines[device]?.standing = .away(waitingFor: []) }
     }
 
-    private mutating func subscribe(_ line: inout Line) {
+    private mutating func subscribe(_ line: inout StreamLine) {
         let filters = filters(line.device)
         line.standing = .away(waitingFor: Set(filters))
         actions += filters.map(Action.subscribe)
@@ -209,25 +210,25 @@ struct StreamLines {
     }
 
     /// Begins a new session, in which the service resends its deliveries.
-    mutating func begin(_ line: inout Line, _ now: Int64, isSecond: Bool = false) {
+    mutating func begin(_ line: inout StreamLine, _ now: Int64, isSecond: Bool = false) {
         line.session = newSession()
-        line.mayBeMistaken = line.lastAck.map { now < $0 + Bounds.ack } ?? false
+        line.mayBeMistaken = line.lastAck.map { now < $0 + StreamLineBounds.ack } ?? false
         line.nextQuestion = isSecond ? nil : .max
         announce(&line, times: 0, now)
     }
 
-    mutating func announce(_ line: inout Line, times: Int, _ now: Int64) {
-        line.standing = .announcing(times: times + 1, next: now + Bounds.firstPause << Int64(min(times, 3)))
+    mutating func announce(_ line: inout StreamLine, times: Int, _ now: Int64) {
+        line.standing = .announcing(times: times + 1, next: now + StreamLineBounds.firstPause << Int64(min(times, 3)))
         line.isAnnounced = true
         actions.append(presence(.online, line))
     }
 
-    func presence(_ status: PresenceMessage.Status, _ line: Line) -> Action {
+    func presence(_ status: PresenceMessage.Status, _ line: StreamLine) -> Action {
         let message = PresenceMessage(status, session: line.session)
         return .publish(topic: topics.presence(line.device), payload: message.encoded())
     }
 
-    mutating func change(_ device: DeviceAddress, _ change: (inout StreamLines, inout Line) -> Void) {
+    mutating func change(_ device: DeviceAddress, _ change: (inout StreamLines, inout StreamLine) -> Void) {
         guard var line = lines.removeValue(forKey: device) else { return }
         change(&self, &line)
         lines[device] = line

@@ -23,7 +23,7 @@ struct StreamLink {
 
     var descriptor: Int32 { desk.descriptor }
     /// The milliseconds until the next work without an event.
-    var longestWait: Int64 { lines.isEmpty ? .max : StreamLines.Bounds.tick }
+    var longestWait: Int64 { lines.isEmpty ? .max : StreamLineBounds.tick }
 
     mutating func connected() { lines.connected() }
 

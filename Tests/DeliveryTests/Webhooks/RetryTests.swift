@@ -40,10 +40,10 @@ import Testing
     }
 
     @Test(arguments: [200, 202, 204, 299])
-    func anySuccessIsTaken(_ status: Int) { #expect(Verdict(status: status) == .taken) }
+    func anySuccessIsTaken(_ status: Int) { #expect(WebhookVerdict(status: status) == .taken) }
 
     @Test(arguments: [nil, 0, 100, 199, 300, 301, 308, 400, 401, 404, 409, 411, 429, 500, 503, 999])
-    func anythingElseIsTriedAgain(_ status: Int?) { #expect(Verdict(status: status) == .again) }
+    func anythingElseIsTriedAgain(_ status: Int?) { #expect(WebhookVerdict(status: status) == .again) }
 
-    @Test func onlyGoneTurnsAnEndpointOff() { #expect(Verdict(status: 410) == .gone) }
+    @Test func onlyGoneTurnsAnEndpointOff() { #expect(WebhookVerdict(status: 410) == .gone) }
 }

@@ -1,7 +1,7 @@
 import HTTPServing
 import SignalingProtocol
 
-extension Line {
+extension StreamLine {
     /// Sends a comment to idle streams, so that proxies do not take the silence for the end of the connection.
     mutating func showLife(_ now: Int64, _ sign: [UInt8]) {
         for number in streams.keys where streams[number]!.nextSign <= now {
@@ -41,13 +41,13 @@ extension Line {
         var known: [CallID: HeardCall] = [:]
         for stream in streams.values { known.merge(stream.calls.filter(\.value.goesOn)) }
         let latest = known.sorted { ($0.value.time, $0.key.string) > ($1.value.time, $1.key.string) }
-        return latest.prefix(EventID.Bounds.calls).map { callID, _ in
+        return latest.prefix(EventIDBounds.calls).map { callID, _ in
             (callID, streams.values.map { $0.calls[callID]?.revision ?? 0 }.min() ?? 0)
         }
     }
 }
 
-extension Line.Stream {
+extension StreamLine.Stream {
     /// Notes that the client has received all that was sent; called before more is sent.
     mutating func noteArrival() { if opened.stream.hasArrived { arrived = calls } }
 
@@ -91,7 +91,7 @@ extension Line.Stream {
 
     /// Makes room for another call by forgetting the oldest call that does not ring. Returns false when all calls ring.
     private mutating func makeRoom(_ now: Int64) -> Bool {
-        guard calls.count >= Line.mostCalls else { return true }
+        guard calls.count >= StreamLine.mostCalls else { return true }
         let oldest = calls.filter { !$0.value.mayRing(now) }.min { $0.value.time < $1.value.time }
         if let oldest { calls[oldest.key] = nil }
         return oldest != nil

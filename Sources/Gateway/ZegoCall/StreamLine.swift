@@ -4,7 +4,7 @@ import ZegoCallProtocol
 /// A device whose user receives events over HTTP: the device's streams on this gateway, its presence, and the events
 /// that the streams have reported. The gateway acts for the device as `BellwireClient` would, except for heartbeats,
 /// which the app sends itself.
-struct Line {
+struct StreamLine {
     enum Standing {
         /// There is no broker connection, or the broker has not answered these filters yet.
         case away(waitingFor: Set<String>)
@@ -29,7 +29,7 @@ struct Line {
         /// - Parameter calls: the calls that the stream's client knows already.
         init(_ opened: StreamDesk.Opened, _ calls: [CallID: HeardCall], now: Int64) {
             self.opened = opened
-            nextSign = now + Line.sign
+            nextSign = now + StreamLine.sign
             self.calls = calls
             arrived = calls
             lastID = EventID(calls, now: now)
@@ -95,7 +95,7 @@ struct HeardCall: Equatable {
     var goesOn: Bool { overSince == nil }
 
     /// Whether the service may still report the call.
-    func matters(_ now: Int64) -> Bool { overSince.map { now < $0 + Line.afterTheEnd } ?? true }
+    func matters(_ now: Int64) -> Bool { overSince.map { now < $0 + StreamLine.afterTheEnd } ?? true }
 
     func mayRing(_ now: Int64) -> Bool { ringsUntil.map { now < $0 } ?? false }
 

@@ -1,5 +1,5 @@
 /// The consequence of an attempt to deliver a webhook event.
-package enum Verdict: Equatable, Sendable {
+package enum WebhookVerdict: Equatable, Sendable {
     /// The endpoint has accepted the event.
     case taken
     /// The endpoint wants no more events: no event is sent until its URL changes or an operator turns the endpoint on.

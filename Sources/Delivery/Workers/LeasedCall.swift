@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 
 /// A call that the worker has taken from the push queue.
-final class HeldCall {
+final class LeasedCall {
     /// The bound of the call's attempts that are under way or waiting at the same time; further pushes follow later.
     static let mostAttempts = 256
 

@@ -3,7 +3,7 @@ import HTTPSending
 import SignalingProtocol
 
 /// An endpoint with the state that this worker keeps for it.
-struct Target {
+struct WorkerEndpoint {
     let name: EndpointName
     let endpoint: WebhookEndpoint
     let rules: AddressRules
