@@ -9,13 +9,14 @@ from pathlib import Path
 from .suite import Test
 
 _SHORTEST_GAP = 40
-"""In characters: a shorter text without a citation is only the join between two cited sentences."""
+"""The length in characters below which a text without a citation counts only as the join between two cited
+sentences."""
 
 
 @dataclass(frozen=True)
 class Audit:
     missing: list[Test]
-    """Tests whose sentence is not in its section."""
+    """Tests of a sentence that is not in the named section."""
     uncited: list[tuple[str, str]]
     """The section and text of each passage that no test cites."""
 

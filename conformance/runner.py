@@ -20,7 +20,7 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 LONG_SECONDS = 5.0
 """Tests that wait longer than this run in threads of their own from the beginning. --quick leaves these tests out, and
---slow runs only them."""
+--slow runs only these tests."""
 
 _JOURNAL_WIDTH = 700
 _VIOLATIONS_SHOWN = 5

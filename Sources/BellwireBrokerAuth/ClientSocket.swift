@@ -26,8 +26,8 @@ struct ClientSocket {
     /// Drops the waiting bytes of a client that is about to be disconnected.
     func forget() {
         bellwire_socket_forget(descriptor)
-        // libwebsockets closes a connection only after writing all its bytes; a client that does not read prevents
-        // that.
+        // libwebsockets closes a connection only after writing all bytes, and a client that does not read would keep
+        // the connection open.
         if isWebSocket { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
 }

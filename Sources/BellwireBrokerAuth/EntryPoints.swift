@@ -1,7 +1,7 @@
 import CMosquittoBroker
 
-// The functions that mosquitto looks for in a plugin, and the callbacks (plugin API, version 5). C callbacks are
-// functions: a closure would inherit the isolation of its context.
+// The functions that mosquitto looks for in a plugin, and the callbacks (plugin API, version 5). The C callbacks are
+// functions, since a closure would inherit the actor isolation of the surrounding code.
 
 @_cdecl("mosquitto_plugin_version")
 public func pluginVersion(_ count: Int32, _ versions: UnsafePointer<Int32>?) -> Int32 {
@@ -23,7 +23,7 @@ public func pluginInit(
         }
         return success
     } catch {
-        // The broker does not start: no broker is better than a broker that admits every client.
+        // This result stops the start of the broker: no broker is better than a broker that admits every client.
         log(MOSQ_LOG_ERR, "\(error)")
         return Int32(MOSQ_ERR_INVAL.rawValue)
     }

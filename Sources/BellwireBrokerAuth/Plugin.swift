@@ -6,7 +6,7 @@ import Support
 import Tokens
 
 /// The plugin for mosquitto: its options, its events, and the actions at the broker. `BrokerAuth` makes the decisions
-/// and explains them. All code runs on the broker's single thread.
+/// and gives the reasons. All code runs on the broker's single thread.
 final class Plugin {
     /// The bound on log lines per second for clients that are refused or disconnected; further clients are counted.
     private static let reportsPerSecond = 10
@@ -128,7 +128,7 @@ final class Plugin {
             refusal.isWithoutCredentials ? MOSQ_LOG_INFO : MOSQ_LOG_NOTICE)
     }
 
-    /// Logs a line for a client, up to `reportsPerSecond` lines; further clients are counted.
+    /// Logs a line for a client, at most `reportsPerSecond` lines in a second; further clients are counted.
     private func report(_ line: @autoclosure () -> String, _ level: Int32) {
         let second = SystemClock.wall.milliseconds / 1000
         if second != reports.second {

@@ -14,9 +14,9 @@ extension DeviceID {
     /// (`~/.local/share/bellwire/device`). Where no file can be kept, the id lasts as long as the process.
     ///
     /// The id belongs to this process while the process lives, since two connections of the same device would displace
-    /// each other. A second program of the same home directory is a second device, whose id is kept in `device-2`
-    /// beside the first file for the next second program, and so on, 16 in all. A seventeenth program gets an id of its
-    /// own that is not kept. All clients of a process have the same id.
+    /// each other. A second program that runs at the same time with the same home directory is a second device. The
+    /// second id is kept in `device-2` beside the first file, for the next second program, and so on: 16 ids in all. A
+    /// seventeenth program gets an id of its own that is not kept. All clients of a process have the same id.
     public static var ofThisInstallation: DeviceID {
         (try? InstallationDevice.ofThisProcess()) ?? InstallationDevice.ofSurplusProcess
     }
@@ -24,8 +24,8 @@ extension DeviceID {
 
 /// The directory in which an installation keeps its device ids.
 struct InstallationDevice: Sendable {
-    /// The number of programs with a kept id at the same time. The service keeps push registrations of 20 devices of a
-    /// user.
+    /// The bound on programs that run at the same time with a kept device id. The service keeps push registrations of
+    /// 20 devices of a user.
     static let programs = 16
 
     /// The directory; nil when there is no home directory.

@@ -49,7 +49,7 @@ package struct Program {
         while true { pause() }
     }
 
-    /// Writes the error as a single line. Returns its exit status.
+    /// Writes the error as a single line. Returns the error's exit status.
     private func reported(_ error: any Error, _ command: String) -> Int32 {
         if let usage = error as? UsageError {
             // The command line may contain any bytes: the message must stay one line, and must not control the

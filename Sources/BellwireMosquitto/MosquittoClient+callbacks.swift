@@ -54,7 +54,7 @@ extension MosquittoClient {
     }
 
     private func disconnected(_ code: Int32, _ properties: OpaquePointer?) {
-        // Other codes are libmosquitto's own; its functions return these too.
+        // Codes below 0x80 are libmosquitto's own codes, which the functions of libmosquitto return too.
         guard code >= 0x80, verdict == nil else { return }
         let isEnded = code == MQTT_RC_ADMINISTRATIVE_ACTION.rawValue
         let kind = isEnded ? TransportError.Kind.ended : .lost(isClean: false)
@@ -69,7 +69,7 @@ extension MosquittoClient {
     }
 
     /// Throws when the broker has closed the connection, or there never was a connection: libmosquitto does not always
-    /// say so.
+    /// report these cases.
     func judgeEnd(of socket: Int32) throws(TransportError) {
         var byte: UInt8 = 0
         let count = recv(socket, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))

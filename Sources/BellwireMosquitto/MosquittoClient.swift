@@ -29,8 +29,8 @@ final class MosquittoClient: ThreadedClient {
 
     private static let library: Void = bellwire_mosquitto_start()
     private static let longestAnswer = Duration.seconds(5)
-    /// How long published messages may take to be acknowledged before DISCONNECT, and how long both may take: `close`
-    /// has 2 s.
+    /// The longest wait for acknowledgments of published messages before DISCONNECT, and the longest time of that wait
+    /// and DISCONNECT together: `close` has 2 s.
     private static let (longestFlush, longestFarewell) = (Duration.seconds(1), Duration.milliseconds(1_500))
 
     /// Begins to connect. Blocks while the name is looked up.
@@ -49,13 +49,14 @@ final class MosquittoClient: ThreadedClient {
         try judge(mosquitto_connect_async(handle, transport.host, Int32(transport.port), seconds))
     }
 
-    // Never within a callback: the caller of each method here holds the client.
+    // `mosquitto_destroy` must not run within a callback. Callbacks run only within the methods here, and the caller of
+    // each method holds the client.
     deinit { mosquitto_destroy(handle) }
 
     private func configure() throws(TransportError) {
         let version = transport.version == .v5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311
         mosquitto_int_option(handle, MOSQ_OPT_PROTOCOL_VERSION, version)
-        // Otherwise a round trip waits for a delayed TCP acknowledgment.
+        // Without this option, a round trip waits for a delayed TCP acknowledgment.
         mosquitto_int_option(handle, MOSQ_OPT_TCP_NODELAY, 1)
         let (username, password) = (transport.username ?? request.username, request.password ?? transport.password)
         try check(password?.utf8.count ?? 0 <= 65_535 ? 0 : MOSQ_ERR_PAYLOAD_SIZE.rawValue, "the token")
@@ -106,8 +107,8 @@ final class MosquittoClient: ThreadedClient {
         if code == 0, Int32(broker.revents) & POLLOUT != 0 { code = mosquitto_loop_write(handle, 1) }
         try judge(code == 0 ? mosquitto_loop_misc(handle) : code)
         if broker.revents != 0 { quietSince = .now }
-        // libmosquitto asks for a sign of life at its own intervals only; here an unacknowledged message counts as a
-        // question.
+        // libmosquitto pings the broker only at libmosquitto's own intervals. An unacknowledged message counts as a
+        // ping here, since the broker has to answer that message too.
         let longest = Self.longestAnswer + (unanswered.isEmpty ? keepAlive : .zero)
         if .now - quietSince > longest { throw TransportError(.lost(isClean: false), "the broker no longer answers") }
     }
@@ -117,7 +118,7 @@ final class MosquittoClient: ThreadedClient {
         func hasTurn(until end: Duration) -> Bool { .now < start + end && (try? wait(milliseconds: 10)) != nil }
         while !unanswered.isEmpty, hasTurn(until: Self.longestFlush) {}
         // libmosquitto closes the socket at once. Unread bytes would then reset the connection, and the broker would
-        // publish the will; the copy of the socket prevents that.
+        // publish the will. The copy of the descriptor keeps the socket open until the bytes are read.
         let copy = isConnected ? fcntl(mosquitto_socket(handle), F_DUPFD_CLOEXEC, 0) : -1
         guard copy >= 0 else { return }
         mosquitto_disconnect(handle)

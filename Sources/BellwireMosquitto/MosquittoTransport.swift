@@ -7,8 +7,8 @@ import Support
 public struct MosquittoTransport: Transport {
     public enum Version: Sendable, Equatable {
         case v5
-        /// MQTT 3.1.1, for brokers without MQTT 5: such a broker does not say why it ends a connection, and does not
-        /// drop expired messages.
+        /// MQTT 3.1.1, for brokers without MQTT 5: such a broker ends connections without a reason, and does not drop
+        /// expired messages.
         case v311
     }
 

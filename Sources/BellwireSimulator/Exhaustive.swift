@@ -11,7 +11,7 @@ import SignalingProtocol
 package final class Exhaustive {
     package struct Result: Sendable {
         package let world: String
-        /// The number of steps up to which every sequence was tried.
+        /// The largest length of sequences, in steps, of which every sequence was tried.
         package let depth: Int
         /// Whether every possible sequence was tried, so that a larger depth finds no new state.
         package let isComplete: Bool
@@ -27,7 +27,7 @@ package final class Exhaustive {
     private enum Bounds {
         /// How many requests are sent again on each path.
         static let repeats = 2
-        /// The world comes to rest from each state whose fingerprint is a multiple of this number.
+        /// The search lets the world come to rest from each state with a fingerprint that is a multiple of this number.
         static let restingShare: UInt64 = 64
         static let restingSteps = 400
     }

@@ -26,7 +26,7 @@ struct FaultMix: Sendable, Equatable {
     var appRestart: Milliseconds = 0
 
     // Chances for each operation on the store.
-    /// The store fails and does not run the operation.
+    /// The store fails, and does not run the operation.
     var storeFailure = 0
     /// The store runs the operation, and its answer is lost.
     var lostAnswer = 0
@@ -43,7 +43,7 @@ struct FaultMix: Sendable, Equatable {
     var unreadableRecords = 0
 
     // Chances for devices and their messages, since some apps do not use the SDK.
-    /// The share of devices whose sessions at the broker are persistent.
+    /// The share of devices with persistent sessions at the broker.
     var persistentSessions = 0
     /// The share of devices that connect again with the previous session, as MQTT clients do that reconnect by
     /// themselves with a constant will.

@@ -17,7 +17,8 @@ final class PushWatch {
         /// How long the next attempt may take after a refusal: the longest pause between two attempts, including the
         /// pause that the provider asked for.
         static let again: Milliseconds = 16_000
-        /// How long after a fault the fault may still be the reason.
+        /// How long after a fault the fault may still be the reason for a push that should not leave, or for a push
+        /// that is overdue.
         static let aftermath: Milliseconds = 5_000
     }
 
@@ -53,7 +54,7 @@ final class PushWatch {
     /// The highest revision of each call that each device has acked, in any session. The store forgets the acks of
     /// earlier sessions, but a device needs no push for a revision that it has acked.
     private var acked: [CallID: [DeviceAddress: Int]] = [:]
-    /// The processes that have no token of Google's, and until when that is a reason to wait.
+    /// The processes without a token of Google's, each with the time until which the missing token is a reason to wait.
     private var tokenless: [String: Milliseconds] = [:]
     private var lastFault: Milliseconds
 

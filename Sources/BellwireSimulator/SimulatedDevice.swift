@@ -55,7 +55,8 @@ final class SimulatedDevice: BrokerClient {
         self.random = random
         clientID = Topics.clientID(address)
         isPersistent = self.random.chance(world.mix.persistentSessions)
-        // In other worlds no random number is drawn, so that their seeds stay the same.
+        // In a world without kept sessions no random number is drawn, so that a seed makes the same world as before
+        // this fault existed.
         let kept = world.mix.keptSessions
         let drawn = kept > 0 ? self.random.chance(kept) : false
         // With a persistent session, a welcome that the broker kept would be mistaken for the welcome of the new

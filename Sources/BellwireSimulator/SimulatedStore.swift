@@ -67,7 +67,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
                 world.crash(owner.clientID)
                 throw StoreError(.unreachable, "dead")
             }
-            // In other worlds no random number is drawn, so that their seeds stay the same.
+            // In a world without freezes no random number is drawn, so that a seed makes the same world as before this
+            // fault existed.
             if mix.freezeAtOperation > 0, random.chance(mix.freezeAtOperation) {
                 world.freeze(owner, for: random.pick([120, 400, 2_500, 6_000]))
             }
@@ -77,13 +78,13 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
                 throw StoreError(.unreachable, "the store failed")
             }
         }
-        // Half of the latency is before the operation, half after it.
+        // Half of the latency comes before the operation, and half after the operation.
         await wait(random.between(0, mix.storeLatency) / 2)
         if isDead { throw StoreError(.unreachable, "dead") }
         if world.isStoreDown { throw StoreError(.unreachable, "the store is down") }
     }
 
-    /// Lets time pass for the other parts of the world. A frozen coordinator goes on only after it is thawed.
+    /// Lets time pass for the other parts of the world. A frozen coordinator goes on only after the freeze.
     func wait(_ duration: Milliseconds) async {
         var until = world.now + duration
         while !isDead {
@@ -147,7 +148,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         }
     }
 
-    /// By the store's own clock a commit may be of another time; then the coordinator must read that clock again.
+    /// Whether the store's own clock explains the commit. If that clock is outside the commit's validity, the
+    /// coordinator must read the clock again.
     private func isExplained(_ commit: Commit) -> Bool {
         let time = world.storesMachine + shared.correction
         clock.learn(time, between: boot, boot)
@@ -189,7 +191,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         if let callID = commit.id.callID { world.pushes?.wrote(callID) }
     }
 
-    /// Writes a commit in steps, as in a store whose records and claims are on several machines.
+    /// Writes a commit in steps, as in a store with records and claims on several machines.
     private func inSteps(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
         guard try await run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
         let outcome = try await run { () throws(StoreError) in
@@ -197,7 +199,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             return isExplained(commit) ? store.write(commit) : .conflict
         }
         if case .committed = outcome, !commit.releases.isEmpty {
-            // No request waits for the release, which may take some time.
+            // The release of the claims may take some time, and no request waits for the release.
             world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
                 store.giveUpClaims(of: commit)
             }

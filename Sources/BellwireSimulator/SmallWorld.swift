@@ -7,8 +7,8 @@ import SignalingProtocol
 /// A world small enough to try every sequence of steps: a few devices, each with a few requests.
 ///
 /// The service is real, with a store in memory. Devices and the network are not: a device may send any of its requests
-/// at any time, sensible or not, may send a request again, and may ack any revision that exists. This covers all
-/// messages that a network may lose, double, delay and reorder.
+/// at any time, sensible or not, may send a request again, and may ack any revision that exists. These steps cover all
+/// ways in which a network may lose, double, delay and reorder messages.
 struct SmallWorld: Sendable {
     struct Wish: Sendable {
         let device: DeviceAddress

@@ -7,7 +7,7 @@ import SignalingProtocol
 
 /// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and their faults.
 ///
-/// The world is deterministic: all actions run from one queue, ordered by time and then by when each action was added,
+/// The world is deterministic: all actions run from one queue, ordered by time and then by the order of their addition,
 /// and every random number comes from the plan's seed.
 ///
 /// The parts refer to the world by `unowned(unsafe)`: the caller of `play()` keeps the world until the end, and no part
@@ -27,7 +27,7 @@ final class World {
     /// The sum of the clock steps since a coordinator last read the clock.
     private var unnoticedStep: Milliseconds = 0
     var sharedClock = SharedClock()
-    /// The time by the clock of the coordinator whose operation is running.
+    /// The time by the clock of the coordinator that runs an operation now; nil while no coordinator runs an operation.
     var asksAt: Milliseconds?
     var storesMachine: Milliseconds { now + clockError }
 
@@ -53,13 +53,13 @@ final class World {
     private(set) var gateway: SimulatedGateway?
     private(set) var pushes: PushWatch?
     private var memory: MemoryCallStore!
-    /// Whether the store lost writes. Afterwards the store alone says which calls exist, and what the state of earlier
-    /// calls is.
+    /// Whether the store lost writes. Afterwards only the store knows which calls exist, and the state of earlier
+    /// calls.
     private var hasLostWrites = false
     private var callsBeforeLoss: Set<CallID> = []
     private var ownViolations: [Violation] = []
     private var queue = EventQueue()
-    /// The number of suspensions of coordinators' operations. Everything stays in one thread, so that the queue alone
+    /// The number of suspensions of coordinators' operations. All parts stay in one thread, so that the queue alone
     /// decides the order of actions.
     private var sleepers = 0
     private var sleeping: [Int: (UnsafeContinuation<Void, Never>, () -> Void)] = [:]
@@ -251,7 +251,8 @@ final class World {
         if !pushes.waiting.isEmpty { violated(.push, nil, nil, "the queue is not empty: \(pushes.waiting)") }
     }
 
-    /// How many rounds of the wait are left when every device must be welcome: 30 s after the last fault.
+    /// The number of rounds that are left of the wait when every device must have its welcome: 30 s after the last
+    /// fault.
     private static let restAtWelcome = 180
 
     private func checkWelcomes() {
@@ -343,7 +344,7 @@ final class World {
         case .add(let call, let users): device.request(.add(.init(callID: call, invitees: users)))
         case .get(let call): device.request(.get(.init(callID: call)))
         case .message(let message):
-            // Half of the messages are sent in order; no random number is drawn for that.
+            // Half of the messages are sent in order; `seq` selects these messages, so that no random number is drawn.
             device.request(.message(message), ordered: (message.seq ?? 0).isMultiple(of: 2))
         case .signal(let call): device.signal(call, JSONText("1")!)
         case .partition(let up, let down, let duration):
@@ -508,8 +509,8 @@ final class World {
     }
 
     /// Notes that a coordinator was too slow or frozen, so that the coordinator dropped requests or did not publish its
-    /// messages. With a slow store and many messages that is a fault like others; in worlds without faults this must
-    /// not happen.
+    /// messages. With a slow store and many messages this is a fault like other faults; in worlds without faults no
+    /// coordinator may drop a message.
     func workWasStale(_ fault: String) {
         if !plan.isLite { storeFailed(fault) }
     }

@@ -2,8 +2,8 @@ import BellwireClientCore
 import Coordinator
 import Synchronization
 
-/// An MQTT broker in memory, as far as clients and a coordinator need a broker: a single connection for each client id,
-/// subscriptions, wills, order.
+/// An MQTT broker in memory with the properties that clients and a coordinator need: a single connection for each
+/// client id, subscriptions, wills, and the order of messages.
 final class MemoryBroker: Sendable {
     fileprivate struct Client {
         let clientID: String

@@ -15,7 +15,7 @@ public final class TestService: Sendable {
         /// How long a member of an advanced call may be silent (docs/protocol.md, section 3, Heartbeat); 60 s by
         /// default.
         public var heartbeatTimeout: Duration = .seconds(60)
-        /// The time between heartbeats that `welcome` tells the SDK, in whole seconds, at least 1; 20 s by default.
+        /// The interval between heartbeats that `welcome` tells the SDK: whole seconds, at least 1; 20 s by default.
         public var heartbeatInterval: Duration = .seconds(20)
         /// How long an inviter may be offline while the call rings (section 3, Caller lost); 10 s by default.
         public var callerGrace: Duration = .seconds(10)

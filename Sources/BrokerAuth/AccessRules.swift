@@ -14,7 +14,7 @@ package enum TopicAccess: Sendable {
 
 /// The rights of a client (docs/protocol.md, section 1). Access without a rule is denied.
 ///
-/// The rules are checked for each published message and for each delivery, so that they compare bytes.
+/// The rules are checked for each published message and for each delivery, and therefore compare bytes.
 struct AccessRules: Equatable, Sendable {
     /// A complete topic, or a prefix of topics.
     private struct Pattern: Equatable, Sendable {
@@ -45,8 +45,9 @@ struct AccessRules: Equatable, Sendable {
         switch identity {
         case .device(let device):
             publishing = [Pattern(topics.up(device)), Pattern(topics.presence(device))]
-            // All devices of the user are allowed, since a user has no secrets from itself. A level of a topic is
-            // canonical, and an encoded user has no slash: topics of other users never begin like this.
+            // A device may receive the messages for all devices of its user, since a user has no secrets from itself. A
+            // user id has a single encoding, and the encoding contains no slash: topics of other users never begin with
+            // this prefix.
             let own = [Pattern(topics.down(device.userID)), Pattern(topics.down(device.userID) + "/", isPrefix: true)]
             receiving = own
             subscribing = [own[0]]

@@ -2,8 +2,8 @@
 package struct SocketProgress: Equatable, Sendable {
     /// The bytes that the broker has written to the socket so far.
     package let written: UInt64
-    /// Whether all bytes have arrived at the client's machine: the kernel holds no bytes, so that the broker does not
-    /// wait for the socket.
+    /// Whether all bytes have arrived at the client's machine. The kernel then holds no bytes for the client, and the
+    /// broker does not wait for the socket.
     package let isDrained: Bool
 
     package init(written: UInt64, isDrained: Bool) {

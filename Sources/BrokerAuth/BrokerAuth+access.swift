@@ -2,8 +2,8 @@ import SignalingProtocol
 
 /// The rights of each connection.
 extension BrokerAuth {
-    /// Whether a client has this access. A client that was not admitted has none. Called twice per message, so that the
-    /// clock is read only for counted access.
+    /// Whether a client has this access. A client that was not admitted has no access. mosquitto causes two calls per
+    /// message, so this function reads the clock only for counted access.
     package mutating func permits(
         _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID,
         now: @autoclosure () -> Int64
@@ -21,8 +21,8 @@ extension BrokerAuth {
         return true
     }
 
-    /// Counts a delivery to a client. Returns false when too many bytes wait for the client: its session is then over.
-    /// `socket` returns the progress of the client's socket, and is called now and then.
+    /// Counts a delivery to a client. Returns false when too many bytes wait for the client: the client's session is
+    /// then over. `socket` returns the progress of the client's socket, and is called now and then.
     package mutating func delivers(
         _ bytes: Int, to connection: ConnectionID, now: () -> Int64, socket: () -> SocketProgress?
     ) -> Bool {
@@ -32,7 +32,7 @@ extension BrokerAuth {
         return false
     }
 
-    /// Returns the end of a device's token if this is the device's presence message; the service tells this end to the
+    /// Returns the end of a device's token if `topic` is the device's presence topic; the service tells this end to the
     /// device (section 1).
     package func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard let session = sessions[connection], isPresence(topic, of: session) else { return nil }
@@ -45,12 +45,12 @@ extension BrokerAuth {
         let bytes = Array(filter)
         guard session.filters.contains(bytes) || session.filters.count < session.maxFilters else { return false }
         sessions[connection]?.filters.insert(bytes)
-        // From now on messages reach the client, so that a warning can reach it too.
+        // From now on messages reach the client, so that a warning can reach the client too.
         if session.filters.isEmpty { plan(connection) }
         return true
     }
 
-    /// Counts a client's request, also when it is not allowed, since a refused request costs the broker as much.
+    /// Counts a client's request, also a request that is not allowed, since a refused request costs the broker as much.
     /// Returns whether the user is within the limit.
     private mutating func isWithinRate(_ session: Session, _ now: Int64) -> Bool {
         guard let limit = limits.publishing, let device = session.device else { return true }

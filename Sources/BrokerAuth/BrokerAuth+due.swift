@@ -3,8 +3,8 @@ import Tokens
 
 /// The due work: ending tokens, and clients that are disconnected.
 extension BrokerAuth {
-    /// Returns the work that is due at `now`, never twice. A client is disconnected some time after it was told why its
-    /// session is over.
+    /// Returns the work that is due at `now`, never twice. A client is disconnected some time after the client was told
+    /// why the session is over.
     package mutating func takeDue(now: Int64) -> [Due] {
         for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }
         parting.removeAll(keepingCapacity: true)

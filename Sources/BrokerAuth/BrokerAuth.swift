@@ -9,10 +9,10 @@ package struct BrokerAuth {
 
     /// Due work for a connection.
     package enum Due: Equatable, Sendable {
-        /// The token ends in a minute: the device is to be told.
+        /// The token ends in a minute: the broker must tell the device.
         case tokenWillExpire(clientID: String, topic: String, expiresAt: Int64)
-        /// The connection has no rights any more. A device is to be told the reason on its topic, and is disconnected
-        /// after it had time to read the message.
+        /// The connection has no rights any more. The broker must tell a device the reason on the device's topic. The
+        /// disconnect follows after a time for reading the message.
         case ended(clientID: String, topic: String?, DisconnectReason)
         /// The connection is to be closed.
         case disconnect(clientID: String, ConnectionID, DisconnectReason)
@@ -27,8 +27,8 @@ package struct BrokerAuth {
 
     /// The time between the warning of a device and the end of its token, in milliseconds.
     static let notice: Int64 = 60_000
-    /// The time between telling a client that its session is over and disconnecting it, in milliseconds. When the
-    /// client still sends after that, the kernel resets the connection, and bytes that the client has not read are
+    /// The time between telling a client that the session is over and disconnecting the client, in milliseconds. When
+    /// the client still sends after that, the kernel resets the connection, and bytes that the client has not read are
     /// lost.
     static let farewell: Int64 = 200
     /// A user with this many messages beyond the rate, without a rest, is disconnected and excluded for a time.
@@ -48,7 +48,8 @@ package struct BrokerAuth {
     var devices: [UserID: Set<ConnectionID>] = [:]
     /// The number of these connections from each address.
     var addresses: [ByteString: Int] = [:]
-    /// The connections that the broker has reported as gone. Their wills come before any other event of the broker.
+    /// The connections that the broker has reported as gone. The wills of these connections come before any other event
+    /// of the broker.
     var parting: [ConnectionID] = []
     /// The sessions that are over and not told yet.
     var ended: [Ending] = []
@@ -70,7 +71,7 @@ package struct BrokerAuth {
         self.limits = limits
     }
 
-    /// The credentials that a client presents when it connects.
+    /// The credentials that a client presents when connecting.
     package struct Credentials: Sendable {
         package var clientID: String
         package var username: String?
@@ -93,8 +94,8 @@ package struct BrokerAuth {
         }
     }
 
-    /// Admits a client, or throws the reason for a refusal. `now` is in milliseconds since the epoch. A broker asks
-    /// again for connected clients when it reads its configuration again; a client that is being disconnected stays
+    /// Admits a client, or throws the reason for a refusal. `now` is in milliseconds since the epoch. A broker that
+    /// reads its configuration again asks again for connected clients; a client that is being disconnected stays
     /// without rights.
     @discardableResult
     package mutating func connect(
@@ -188,7 +189,7 @@ package struct BrokerAuth {
         if latest[session.clientID] == connection { latest[session.clientID] = nil }
     }
 
-    /// Notes that the connection is gone. Its will is still permitted, until the next `takeDue`.
+    /// Notes that the connection is gone. The broker may still publish the connection's will until the next `takeDue`.
     package mutating func disconnected(_ connection: ConnectionID) {
         guard sessions[connection] != nil else { return }
         revoke(connection)

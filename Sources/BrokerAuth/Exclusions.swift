@@ -1,10 +1,10 @@
 import SignalingProtocol
 
-/// The users who have flooded the broker. Each is excluded for the same time.
+/// The users who have flooded the broker. Each of these users is excluded for the same time.
 struct Exclusions {
     /// The time of an exclusion, in milliseconds.
     static let length: Int64 = 30_000
-    /// The bound on excluded users. Beyond it the earliest exclusions end.
+    /// The bound on excluded users. Beyond this bound the earliest exclusions end.
     static let limit = 10_000
 
     private var until: [UserID: Int64] = [:]

@@ -2,9 +2,9 @@ import SignalingProtocol
 
 /// The limit on a user's publishing, subscribing and unsubscribing, with all devices together.
 package struct PublishLimit: Equatable, Sendable {
-    /// The rate per second in the long run.
+    /// The number of requests per second in the long run.
     package let rate: Int
-    /// The number at once after a rest.
+    /// The number of requests at once after a rest.
     package let burst: Int
 
     /// Creates a limit; nil unless both numbers are from 1 to a million.
@@ -15,7 +15,7 @@ package struct PublishLimit: Equatable, Sendable {
     }
 }
 
-/// The publishing of a user, and how much was beyond the limit. Times are in milliseconds.
+/// The counted requests of a user, and the number of requests beyond the limit. Times are in milliseconds.
 struct Publishing {
     private var bucket = TokenBucket()
     /// The number of messages beyond the limit since the bucket was last full.

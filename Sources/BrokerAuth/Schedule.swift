@@ -1,4 +1,4 @@
-/// The due times of connections: a binary heap, so that the few due connections are found without reading all.
+/// The due times of connections: a binary heap, so that the few due connections are found without reading all entries.
 ///
 /// An outdated entry is recognised only when it is due; `isCrowded` says when there are so many outdated entries that
 /// the heap should be rebuilt.
@@ -24,7 +24,7 @@ struct Schedule {
         }
     }
 
-    /// Removes and returns the earliest entry, if it is due.
+    /// Removes and returns the earliest entry, if that entry is due.
     mutating func take(dueBy now: Int64) -> Entry? {
         guard let first = entries.first, first.at <= now else { return nil }
         entries.swapAt(0, entries.count - 1)

@@ -9,7 +9,7 @@ package enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
     case tokenRevoked
     /// The client's user has flooded the broker.
     case flooding
-    /// The client reads more slowly than messages come, and too many bytes wait for it.
+    /// The client reads more slowly than messages come, and too many bytes wait for the client.
     case slowReader
 
     package var code: ErrorCode { ErrorCode(rawValue: rawValue) }
@@ -65,8 +65,8 @@ struct Session {
         }
     }
 
-    /// The bound on waiting bytes; nil for a coordinator: the messages that wait for it are its work, and mosquitto
-    /// bounds them.
+    /// The bound on waiting bytes; nil for a coordinator: the waiting messages are the coordinator's work, and
+    /// mosquitto bounds their number.
     var maxBacklog: Int64? {
         switch identity {
         case .device: BrokerLimits.backlogPerDevice

@@ -26,7 +26,7 @@ static inline const curl_version_info_data *bellwire_curl_version(void) {
     return curl_version_info(CURLVERSION_NOW);
 }
 
-/* Sets the callback that opens sockets, and the callback that allows a request to leave on a connection. */
+/* Sets the callback that opens a socket, and the callback that decides whether a request may leave on a connection. */
 static inline CURLcode bellwire_curl_set_judges(
     CURL *transfer, curl_opensocket_callback open_socket, curl_prereq_callback before_request, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -36,7 +36,8 @@ static inline CURLcode bellwire_curl_set_judges(
     return code;
 }
 
-/* Sets the callback that closes sockets. curl makes this call when the connection ends, possibly long after the transfer. */
+/* Sets the callback that closes sockets. curl calls `close_socket` when the connection ends, possibly long after the
+   transfer. */
 static inline CURLcode bellwire_curl_set_closer(CURL *transfer, curl_closesocket_callback close_socket, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETDATA, context);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* The first message of microhttpd, which tells why a start fails; empty before. */
+/* The first message that microhttpd has logged; empty before that message. After a failed start the message names the
+   reason. */
 struct bellwire_http_problem {
     char text[256];
 };
@@ -46,7 +47,7 @@ static inline struct MHD_Daemon *bellwire_http_start(
     return MHD_start_daemon(
         certificates == NULL ? flags : flags | MHD_USE_TLS, 0, callbacks->accept, callbacks->context,
         callbacks->serve, callbacks->context,
-        /* First, because the logger also reports mistakes in the other options. */
+        /* The logger is the first option, because the logger also reports mistakes in the other options. */
         MHD_OPTION_EXTERNAL_LOGGER, bellwire_http_note, (void *)problem,
         MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listen_socket,
         MHD_OPTION_CONNECTION_LIMIT, most_connections,
@@ -60,7 +61,7 @@ static inline struct MHD_Daemon *bellwire_http_start(
 
 static inline const char *bellwire_http_problem_text(const struct bellwire_http_problem *problem) { return problem->text; }
 
-/* The following functions exist because Swift does not see this library's enumerations by name. */
+/* Swift does not see microhttpd's enumerations by name, so the following functions use the enumerations. */
 
 /* Makes a response with a copy of `bytes`. */
 static inline struct MHD_Response *bellwire_http_response(const void *bytes, size_t count) {
@@ -74,9 +75,9 @@ static inline struct MHD_Response *bellwire_http_stream(
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, next, context, drop);
 }
 
-/* Removes the query from the target, for the callback that gets the target before microhttpd parses the query:
-   microhttpd 0.9.75 stores each parameter, and never responds when a parameter finds no room. The target lies in the
-   connection's own memory. */
+/* Cuts the query off the target. The callback that gets the target before microhttpd parses the query must call this
+   function: microhttpd 0.9.75 stores each parameter of a query, and never responds when there is no room for a
+   parameter. The target may be changed, because the target lies in the connection's own memory. */
 static inline void bellwire_http_drop_query(const char *target) {
     char *query = strchr((char *)target, '?');
     if (query != NULL) query[1] = 0;

@@ -2,12 +2,14 @@
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
 
-/* Exists only where libmosquitto was built with TLS. */
+/* OpenSSL's initialization. The symbol is weak, because the function exists only where libmosquitto was built with TLS.
+   */
 int bellwire_mosquitto_start_openssl(uint64_t options, const void *settings)
     __asm__("OPENSSL_init_crypto") __attribute__((weak));
 
-/* Called once per process, before all other functions of libmosquitto. By default OpenSSL frees its state when the
-   process exits, even while threads still use OpenSSL; OPENSSL_INIT_NO_ATEXIT prevents that. */
+/* Must be called once per process, before all other functions of libmosquitto. By default OpenSSL frees its state when
+   the process exits, even while threads still use OpenSSL; with OPENSSL_INIT_NO_ATEXIT (0x00080000) OpenSSL keeps its
+   state. */
 static inline void bellwire_mosquitto_start(void) {
     if (bellwire_mosquitto_start_openssl) bellwire_mosquitto_start_openssl(0x00080000, NULL);
     mosquitto_lib_init();

@@ -8,5 +8,5 @@
 #include <mosquitto_plugin.h>
 #include <mqtt_protocol.h>
 
-/// The same with its text in one piece: Swift does not call functions with variable arguments.
+/// Logs a text by mosquitto_log_printf. Swift cannot call that function, because of its variable argument list.
 static inline void bellwire_broker_log(int level, const char *text) { mosquitto_log_printf(level, "%s", text); }

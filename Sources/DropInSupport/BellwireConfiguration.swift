@@ -1,4 +1,4 @@
-/// The address of the Bellwire deployment and the id of this device. The same type for all drop-ins.
+/// The address of the Bellwire deployment and the id of this device. All drop-ins use this type.
 public struct BellwireConfiguration: Sendable {
     /// The broker's address: `mqtt://host[:port]`, or `mqtts://` for TLS.
     public var broker: String
@@ -7,9 +7,9 @@ public struct BellwireConfiguration: Sendable {
     public var device: String?
     /// The topics of the deployment (docs/protocol.md, section 1).
     public var topicRoot = "bellwire/v1"
-    /// Returns a token for the user who logs in, where the broker checks tokens. The drop-in calls the provider before
-    /// the first connection, unless the app has passed a token with its login, a minute before a token ends, and when
-    /// the broker refuses the present token.
+    /// Returns a token for the user who logs in, where the broker checks tokens. The drop-in calls the provider in
+    /// three cases: before the first connection, if the app has passed no token with its login; a minute before a token
+    /// ends; and when the broker refuses the present token.
     public var tokenProvider: (@Sendable (_ userID: String) async throws -> String)?
 
     public init(broker: String) { self.broker = broker }

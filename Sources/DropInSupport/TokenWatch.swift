@@ -2,7 +2,8 @@ internal import Foundation
 internal import Synchronization
 internal import Tokens
 
-/// The end of the app's newest token: a broker does not say why it refuses a token.
+/// The end of the app's newest token. A broker that refuses a token gives no reason; this end shows whether the token
+/// was too old.
 package final class TokenWatch: Sendable {
     package typealias Provider = @Sendable (_ userID: String) async throws -> String
 

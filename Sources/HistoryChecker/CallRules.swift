@@ -113,8 +113,8 @@ enum CallRules {
             if mode == .common, before != after {
                 return (.illegalTransition, "\(user) stayed \(after.state.rawValue), but is not the same")
             }
-            // The member may have left the state and entered the state again. `call.end` may write its reason beside
-            // `accepted`.
+            // Between the two revisions the member may have left the state and entered the state again. `call.end` may
+            // write its reason beside `accepted`.
             if before.updatedAt != after.updatedAt, steps < 2, after.state != .accepted {
                 return (.illegalTransition, "\(user) became \(after.state.rawValue) again within one revision")
             }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// The faults, with their start and end. They decide how late the service may be.
+/// The faults, with their start and end. The faults decide how late the service may be.
 struct Disturbances {
     /// A period in which `target` did not serve; `to` is `.max` while the fault lasts.
     struct Interval: Equatable {

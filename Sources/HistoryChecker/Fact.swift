@@ -64,7 +64,7 @@ struct Fact: Equatable {
         }
     }
 
-    /// Returns a description of how `call` breaks the promise; nil when the call keeps the promise.
+    /// Returns a text that tells how `call` breaks the promise; nil when the call keeps the promise.
     func contradiction(in call: CallSnapshot, _ history: CallHistory) -> String? {
         func state(_ user: UserID, _ allowed: Set<MemberState>, on device: DeviceID? = nil) -> String? {
             guard let member = call.member(user) else { return "\(user) is no member" }

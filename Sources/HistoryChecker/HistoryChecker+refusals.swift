@@ -11,7 +11,7 @@ struct Refusal {
     let to: Int64
 }
 
-/// The loser of a race must be told the true reason.
+/// Checks refusals: the loser of a race must be told the true reason.
 extension HistoryChecker {
     mutating func noteRefusal(_ error: SignalingError, _ history: RequestHistory, _ device: DeviceAddress) {
         guard [.alreadyInCall, .answeredElsewhere, .callEnded, .invalidState].contains(error.code) else { return }
@@ -37,14 +37,14 @@ extension HistoryChecker {
 
     /// Returns the revisions of the call between the two moments; nil when a revision in that period is unknown.
     private func faces(of call: CallHistory, from: Int64, to: Int64) -> [CallSnapshot]? {
-        // A revision's time is when it was made, and the store wrote the revision somewhat later. So the first revision
-        // is taken from when a device saw the call.
+        // A revision's time is the time of its decision, and the store wrote the revision somewhat later. The first
+        // revision is therefore the last revision that a device saw before `from`.
         guard let first = call.views.lastIndex(where: { $0.seenAt < from }) else { return nil }
         let end = call.views.firstIndex { $0.time > to + tolerances.clock } ?? call.views.count
-        // If the revision's time is ahead of the service's clock, another rule reports that.
+        // If the revision's time is ahead of the service's clock, another rule reports the fault.
         guard first < end else { return nil }
-        // The service may have decided by a revision that no device saw, including a revision after the last one that
-        // was seen.
+        // The service may have decided by a revision that no device saw, including a revision after the last seen
+        // revision.
         let faces = call.views[first..<end].map(\.call)
         let next = end < call.views.count ? call.views[end].call.revision : faces[faces.count - 1].revision + 1
         guard next - faces[0].revision == faces.count, end < call.views.count || call.isOver else { return nil }

@@ -176,9 +176,9 @@ extension HistoryChecker {
                 + "\(view.call.revision) \(what)")
     }
 
-    /// Returns the call with the additions and joiners of calls that may be aliases of it. The inviter's own id of a
-    /// merged call is an alias (section 2): a request that names the alias is a request on this call, whichever user
-    /// sends it. The merge may have happened before any device was told.
+    /// Returns the call with the additions and joiners of the calls that may be aliases of this call. The inviter's own
+    /// id of a merged call is an alias (section 2): a request that names the alias is a request on this call, whichever
+    /// user sends it. The merge may have happened before any device was told.
     private func withAliases(_ call: CallHistory) -> CallHistory {
         guard let latest = call.latest?.call else { return call }
         var call = call

@@ -45,7 +45,7 @@ extension HistoryChecker {
     }
 
     /// Whether the user's invite with this id was merged into the other call, or may have been merged, when no response
-    /// says which.
+    /// tells.
     private func wasMerged(_ callID: CallID, of user: UserID, into target: CallSnapshot) -> Bool {
         requests.contains { key, request in
             guard key.device.userID == user, case .invite(let invite) = request.request.body, invite.callID == callID

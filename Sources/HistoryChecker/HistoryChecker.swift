@@ -94,8 +94,8 @@ package struct HistoryChecker {
         return Array(violations[min(known, violations.count)...])
     }
 
-    /// Ends the history. Without a `settled` entry the checker does not know which events devices were still about to
-    /// receive.
+    /// Ends the history. Without a `settled` entry the checker does not know which events were still on their way to
+    /// devices.
     @discardableResult
     package mutating func finish() -> [Violation] {
         let known = violations.count
@@ -113,7 +113,8 @@ package struct HistoryChecker {
         _ kind: Violation.Kind, _ callID: CallID? = nil, _ device: DeviceAddress? = nil, _ what: String,
         entry: HistoryEntry? = nil
     ) {
-        // Each fault is reported once: every device of a call sees that a revision has two forms.
+        // Each fault is reported once. The key of `twoFaces` omits the text, since every device of a call sees that a
+        // revision has two forms.
         let key = "\(kind.rawValue) \(device.map { "\($0)" } ?? "") \(kind == .twoFaces ? "" : what)"
         if let callID, calls[callID]?.told.insert(key).inserted == false { return }
         summary.violations[kind, default: 0] += 1

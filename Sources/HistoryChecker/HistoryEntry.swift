@@ -2,8 +2,8 @@ import SignalingProtocol
 
 /// An event in the view of a device, or of the program that makes the faults.
 ///
-/// Entries are in the order of their time. Their clock is the clock of the service: the machine's clock in a chaos run,
-/// virtual time in a simulation.
+/// Entries are in the order of their time. All times are by the clock of the service: the machine's clock in a chaos
+/// run, virtual time in a simulation.
 package struct HistoryEntry: Equatable, Sendable {
     /// Milliseconds since the Unix epoch.
     package var at: Int64

@@ -19,7 +19,8 @@ package struct Summary: Sendable {
     package internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
     /// The slowest response to an undisturbed request with a single copy, in milliseconds.
     package internal(set) var slowestAnswer: Int64 = 0
-    /// Whether the history has a `settled` entry. Only then does the checker look for devices that were not told.
+    /// Whether the history has a `settled` entry. The checker looks for devices that were not told only in a history
+    /// with this entry.
     package internal(set) var isSettled = false
 
     mutating func count(_ call: CallHistory) {

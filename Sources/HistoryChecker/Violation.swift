@@ -18,7 +18,7 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
         case push
         /// A call changed after its end.
         case finalStateChanged
-        /// A request was answered `ok`, but the call does not show it.
+        /// A request was answered `ok`, but the call does not show the request's effect.
         case okNotReflected
         /// A response was older than a revision that a device had seen before the request.
         case staleView

@@ -16,7 +16,7 @@ public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
         self.isTLS = isTLS
     }
 
-    /// Parses `url`, or returns nil when it has another form. User and password may be percent-encoded.
+    /// Parses `url`; returns nil when `url` has another form. User and password may be percent-encoded.
     public init?(url text: String) {
         guard let url = ServerURL(text), ["mqtt", "mqtts"].contains(url.scheme), url.path.isEmpty else { return nil }
         // A password without a user cannot be sent to a broker of MQTT 3.1.1, and is probably a mistake.

@@ -71,7 +71,8 @@ final class BrokerStream {
         return nil
     }
 
-    /// Whether bytes of `output`, or their ciphertext, wait for the socket, and not for the TLS handshake.
+    /// Whether bytes wait for the socket, and not for the TLS handshake: bytes of `output`, or with TLS their
+    /// ciphertext.
     func waitsForSocket(_ output: ByteQueue) -> Bool { tls == nil ? !output.isEmpty : !ciphertext.isEmpty }
 
     /// Whether the socket has taken all encrypted bytes.
@@ -131,7 +132,7 @@ final class BrokerStream {
             do throws(MQTTError) {
                 guard try tls.receive(bytes, &input) else { return .end }
             } catch {
-                // The server gets an alert that says what was wrong.
+                // The server gets TLS's alert, which names the fault.
                 tls.takeOutgoing(&ciphertext)
                 _ = try? write(&ciphertext)
                 throw error

@@ -1,6 +1,6 @@
 /// Bytes that are appended at the end and taken from the front.
 struct ByteQueue {
-    /// The bytes; those from `start` on are not taken yet.
+    /// The bytes; the bytes from `start` on are not taken yet.
     private(set) var bytes: [UInt8] = []
     private(set) var start = 0
 

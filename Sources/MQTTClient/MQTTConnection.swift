@@ -3,8 +3,8 @@ import Support
 
 /// A connection to a broker of MQTT 5, driven by a single thread.
 ///
-/// A connection is made once. When it is lost, all messages that were queued for it are lost too, so that no stale
-/// message is sent later with a fresh expiry. The owner makes a new connection.
+/// A connection is made once. The messages in the queue of a lost connection are lost too, so that no stale message is
+/// sent later with a fresh expiry. The owner makes a new connection.
 ///
 /// Messages that are published together are sent with the acknowledgments of received messages in a single write, and
 /// all bytes that have arrived are read together (docs/decisions/0013).
@@ -15,7 +15,7 @@ package final class MQTTConnection {
         package var broker: BrokerAddress
         package var clientID: String
         /// How long the client sends no bytes before a ping to the broker, and the longest wait for the answer, in
-        /// seconds, 1 to 65,535. The broker may set another time, or turn this off.
+        /// seconds, 1 to 65,535. The broker may set another time, or turn the pings off.
         package var keepAlive: UInt16 = 5
         /// The longest wait for the answer to a ping, in milliseconds, however long the keepalive is.
         package var longestAnswer: Int64 = 10_000
@@ -109,7 +109,7 @@ package final class MQTTConnection {
     /// The broker's limits (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
     package private(set) var maximumPacketSize = Int.max
-    /// The keepalive in milliseconds; 0 when it is off.
+    /// The keepalive in milliseconds; 0 when the keepalive is off.
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
     private var lastReceived: Int64 = 0
@@ -184,7 +184,7 @@ package final class MQTTConnection {
         } catch {
             if case .closed = state {} else { state = .closed(reason: error.message) }
             guard wasConnecting, error.kind == .lost else { throw error }
-            // This happens at a port with another protocol.
+            // A port with another protocol causes this error.
             let kind = configuration.broker.isTLS ? "with TLS" : "without TLS"
             throw error.because("before CONNECT was answered: is it a port for MQTT \(kind)?")
         }
@@ -224,7 +224,7 @@ package final class MQTTConnection {
             do throws(MQTTError) {
                 reading = try stream.receive(&input)
             } catch {
-                // Packets that came before the end count, above all a reason.
+                // Packets that came before the end are still decoded, above all a DISCONNECT with the reason.
                 try take()
                 throw error
             }
@@ -304,7 +304,7 @@ package final class MQTTConnection {
     private func publishAnswered(_ identifier: UInt16, _ reason: UInt8) {
         guard unanswered.remove(identifier) != nil else { return }
         if reason >= 0x80 { refused[reason, default: 0] += 1 }
-        // Other refusals, as of a quota, do not concern the right to publish.
+        // Other refusals, for example because of a quota, do not concern the right to publish.
         if reason == Self.notAuthorized { unauthorizedInARow += 1 } else if reason < 0x80 { unauthorizedInARow = 0 }
         if awaited.remove(identifier) != nil { answered.append((Int32(identifier), isTaken: reason < 0x80)) }
         room += 1
@@ -340,8 +340,8 @@ package final class MQTTConnection {
         isAboutToAsk = true
     }
 
-    /// Pings the broker now, unless a ping is under way. For an owner that doubts the connection: without an answer in
-    /// time the connection is lost.
+    /// Pings the broker now, unless a ping is under way. An owner that doubts the connection calls this function:
+    /// without an answer in time the connection is lost.
     package func ask() throws(MQTTError) {
         guard state == .connected, asked == nil, !isAboutToAsk else { return }
         lastSent = SystemClock.boot.milliseconds
@@ -360,7 +360,7 @@ package final class MQTTConnection {
         do throws(MQTTError) {
             if try stream.send(&output) { lastSent = SystemClock.boot.milliseconds }
         } catch {
-            // The broker's reason for closing the connection may have arrived.
+            // The broker may have closed the connection, and its reason may wait in the socket.
             try? receive(stream, isReadable: true)
             if case .closed = state { throw lost() }
             state = .closed(reason: error.message)
@@ -419,8 +419,8 @@ package final class MQTTConnection {
         return lastIdentifier
     }
 
-    /// Sends a message, or collects it (`together`). Returns its identifier; with `isAwaited`, `takeAnswered` returns
-    /// this identifier later.
+    /// Sends a message, or within `together` collects the message. Returns its identifier; with `isAwaited`,
+    /// `takeAnswered` returns this identifier later.
     @discardableResult
     package func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
         if let problem = message.problem { throw MQTTError(kind: .invalid, message: problem) }
@@ -476,8 +476,8 @@ package final class MQTTConnection {
         output.append { $0.appendDisconnect() }
         if (try? flush()) != nil, let stream {
             stream.finish()
-            // The broker closes the connection when it has read all bytes. If this side closed earlier, the broker
-            // might drop some.
+            // The broker closes the connection when the broker has read all bytes. If this side closed earlier, the
+            // broker might drop some bytes.
             var input = ByteQueue()
             var waiting = pollfd(fd: stream.descriptor, events: Int16(POLLIN), revents: 0)
             while SystemClock.boot.milliseconds < end, Glibc.poll(&waiting, 1, Self.flushStep) >= 0 {

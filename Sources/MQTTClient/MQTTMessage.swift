@@ -57,7 +57,7 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
     /// fail too.
     package let isAboutCredentials: Bool
     /// The reason code with which the broker ended the connection (MQTT 5, section 3.14.2.1); nil when the broker sent
-    /// none.
+    /// no reason code.
     package var disconnectReason: UInt8?
     /// Whether the broker closed the connection without a reason.
     package var isEndOfStream = false

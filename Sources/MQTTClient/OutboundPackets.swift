@@ -90,8 +90,8 @@ extension [UInt8] {
 }
 
 extension MQTTMessage {
-    /// The reason why the message cannot be published, or nil when it can. A message that a broker considers malformed
-    /// would end the connection (MQTT 5, sections 1.5.4 and 4.7).
+    /// The reason why the message cannot be published; nil when the message can be published. A message that a broker
+    /// considers malformed would end the connection (MQTT 5, sections 1.5.4 and 4.7).
     var problem: String? {
         let length = topic.utf8.count
         guard (1...65_535).contains(length) else { return "the topic has \(length) bytes; 1 to 65,535 are allowed" }

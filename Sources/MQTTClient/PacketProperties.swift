@@ -2,8 +2,8 @@
 package struct PacketProperties {
     var correlationData: [UInt8]?
     var responseTopic: String?
-    /// The value of the requested user property. If several have the name, the last counts: a broker adds its own after
-    /// the sender's.
+    /// The value of the requested user property. If several properties have the name, the last property counts: a
+    /// broker adds its own property after the sender's properties.
     var userProperty: String?
     var receiveMaximum: UInt16?
     var maximumQoS: UInt8?

@@ -7,7 +7,7 @@ final class TLSSession {
     private let configuration: MQTTConnection.Configuration
     private let context: OpaquePointer
     private let session: OpaquePointer
-    /// The bytes that came from the server, and the bytes to be sent to it.
+    /// The bytes that came from the server, and the bytes for the server.
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
     private var isEstablished = false
@@ -117,7 +117,7 @@ final class TLSSession {
 
     private static let mostAtOnce = 64 * 1024
 
-    /// Closes the session, and appends the bytes that say so to `output`.
+    /// Closes the session, and appends the closing message to `output`.
     func close(_ output: inout ByteQueue) {
         if isEstablished { SSL_shutdown(session) }
         ERR_clear_error()

@@ -1,6 +1,6 @@
 /// The protocol's error codes (docs/protocol.md, section 2).
 ///
-/// This is a struct rather than an enum, so that a client accepts a code that a later service adds.
+/// The type is a struct rather than an enum, so that a client accepts a code that a later service adds.
 public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
 
@@ -13,8 +13,8 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     public static let tooLarge = ErrorCode(rawValue: "tooLarge")
     /// An invite names a `callID` that is already used, and is not a resend.
     public static let callExists = ErrorCode(rawValue: "callExists")
-    /// The call does not exist, or this user was never invited to it. Both cases have the same code, so that strangers
-    /// cannot tell whether a call exists.
+    /// The call does not exist, or this user was never invited to the call. Both cases have the same code, so that
+    /// strangers cannot tell whether a call exists.
     public static let callNotFound = ErrorCode(rawValue: "callNotFound")
     public static let notInviter = ErrorCode(rawValue: "notInviter")
     /// The request exists in advanced mode only.

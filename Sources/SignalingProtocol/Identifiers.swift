@@ -1,7 +1,7 @@
 /// An identifier that is compared, ordered and hashed as bytes (docs/protocol.md, section 1).
 ///
 /// Swift's `String` treats canonically equivalent spellings (NFC and NFD) as equal. The store, MQTT and clients in
-/// other languages do not, so two such spellings are two users, and `==` must say the same here.
+/// other languages treat two such spellings as two users, and `==` must do the same here.
 public protocol ByteIdentifier: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The identifier as text.
     var string: String { get }
@@ -61,8 +61,8 @@ public struct UserID: ByteIdentifier {
 public struct DeviceID: ByteIdentifier {
     public let string: String
 
-    /// The device name that a backend uses when it acts for a user and means none of the user's devices (section 1,
-    /// Backends). No phone has this name.
+    /// The device name of a backend that acts for a user and means none of the user's devices (section 1, Backends). No
+    /// phone has this name.
     public static let server = DeviceID("server")!
 
     public init?(_ string: String) {

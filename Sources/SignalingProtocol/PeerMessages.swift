@@ -27,7 +27,7 @@ public struct IncomingMessage: Equatable, Sendable {
     public var time: Int64
     /// The place in the sender's stream.
     public var seq: Int64?
-    /// The name of the run of `seq`; nil when the sender asked for no order.
+    /// The name of the stream: a sequence of messages with rising `seq`; nil when the sender asked for no order.
     public var stream: String?
     public var data: JSONText
 

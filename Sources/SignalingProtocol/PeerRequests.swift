@@ -8,7 +8,8 @@ extension Request {
         package var to: [UserID]?
         /// The place in the sender's stream, from 1.
         package var seq: Int64?
-        /// The name of the run of `seq`. A sender that counts from the beginning again chooses a new name.
+        /// The name of the stream: a sequence of signals with rising `seq`. A sender that counts from 1 again chooses a
+        /// new name.
         package var stream: String?
         package var data: JSONText
 
@@ -66,8 +67,8 @@ extension Request {
         /// The place in the stream, from 1. Without a stream the service only passes the place on, and receivers do not
         /// order the messages.
         package var seq: Int64?
-        /// The name of the run of `seq` to this recipient. A sender that counts from the beginning again chooses a new
-        /// name.
+        /// The name of the stream: a sequence of messages to this recipient with rising `seq`. A sender that counts
+        /// from 1 again chooses a new name.
         package var stream: String?
 
         package init(

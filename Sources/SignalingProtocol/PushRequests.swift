@@ -78,7 +78,7 @@ extension Request.PushRegister {
 
 extension PushPlatform {
     /// Whether `token` may be a token of this platform. APNs tokens stand in URL paths, so only the id alphabet is
-    /// allowed. FCM tokens are passed on in JSON, and their form is not known otherwise.
+    /// allowed. FCM tokens stand in JSON, and the form of these tokens is unknown.
     fileprivate func takes(_ token: String) -> Bool {
         guard !token.isEmpty else { return false }
         switch self {

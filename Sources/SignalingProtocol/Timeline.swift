@@ -38,7 +38,8 @@ public struct TraceEntry: Equatable, Sendable {
         case presence(DeviceAddress, state: String)
         /// A coordinator served a deadline; `late` is the delay in milliseconds.
         case deadline(late: Int64)
-        /// The service attempted a push, or gave it up. Only the pushed user and backends see this step (section 7).
+        /// The service attempted a push, or gave the push up. Only the pushed user and backends see this step (section
+        /// 7).
         case push(PushStep)
     }
 }

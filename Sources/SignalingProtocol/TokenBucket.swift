@@ -33,7 +33,7 @@ package struct TokenBucket: Equatable, Sendable {
         fullness(size, now) + cost - now - size.room
     }
 
-    /// Takes `cost`, even when less is left; the debt is bounded by `size.debt`.
+    /// Takes `cost`, even when the bucket holds less; the debt is bounded by `size.debt`.
     package mutating func take(_ cost: Int64, _ size: Size, now: Int64) {
         fullAt = min(fullness(size, now) + cost, now + size.room + size.debt)
     }

@@ -134,7 +134,7 @@ extension Topics {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The user of a topic level; nil unless the level is in canonical form. So no user has two spellings.
+    /// The user of a topic level; nil unless the level is in canonical form, so that no user has two spellings.
     package static func decode(_ level: Substring.UTF8View) -> UserID? {
         Array(level).withUnsafeBufferPointer { decode($0[...]) }
     }

@@ -1,7 +1,7 @@
 /// The address of a server, `scheme://[user[:password]@]host[:port][/path]`, parsed strictly.
 package struct ServerURL: Sendable, Equatable {
     package let scheme: String
-    /// The user name, percent-decoded, as is the password.
+    /// The user name, percent-decoded; the password is percent-decoded too.
     package let username: String?
     package let password: String?
     /// A host name or an address; an IPv6 address stands without brackets.

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The clocks of this machine. No other code reads them.
+/// The clocks of this machine. No other code reads the clocks.
 package enum SystemClock: Sendable {
     /// The time since the machine's start. This clock cannot be set and also runs while a process is frozen or the
     /// machine sleeps. All countdowns and measurements use this clock.

@@ -27,7 +27,7 @@ private final class ThreadBody: Sendable {
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-// A C callback has to be a file-private function: a closure would inherit the isolation of its surroundings.
+// The C callback is a file-private function, since a closure would inherit the actor isolation of the surrounding code.
 private func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context else { return nil }
     var all = sigset_t()

@@ -4,7 +4,7 @@ import Glibc
 package final class WakeUp: Sendable {
     private let ends: (read: Int32, write: Int32)
 
-    /// The descriptor to poll, readable after `wake` until `clear`.
+    /// The descriptor to poll. The descriptor is readable from a call of `wake` until `clear`.
     package var descriptor: Int32 { ends.read }
 
     /// Returns nil when the process has no descriptors left.

@@ -61,14 +61,15 @@ package final class CryptographicKey: @unchecked Sendable {
         return bytes
     }
 
-    /// A number or text of a key, with OpenSSL's name for it. The name is static, since OpenSSL keeps its address.
+    /// A number or text of a key, with OpenSSL's name for this parameter. The name is static, since OpenSSL keeps the
+    /// address of the name.
     enum Parameter {
         case number(StaticString, [UInt8])
         case bytes(StaticString, [UInt8])
         case text(StaticString, String)
     }
 
-    /// Creates a key from its numbers. Throws unless they make a key of this kind that is strong enough.
+    /// Creates a key from its numbers. Throws unless the numbers make a key of this kind that is strong enough.
     init(_ algorithm: SignatureAlgorithm, _ parameters: [Parameter], isPrivate: Bool) throws(TokenError) {
         let name =
             switch algorithm {

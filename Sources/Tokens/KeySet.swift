@@ -103,7 +103,7 @@ package struct KeySet: Sendable {
     /// per algorithm; a token without a name may be of any key of its algorithm.
     func candidates(id: String?, _ algorithm: SignatureAlgorithm) throws(TokenError) -> [TokenKey] {
         if let id, case let named = named(id), !named.isEmpty {
-            // This stops an attacker who signs with the public key of an RSA pair as if it were a secret.
+            // The check of the algorithm stops an attacker who uses the public key of an RSA pair as an HMAC secret.
             guard let key = named.first(where: { $0.algorithm == algorithm }) else {
                 throw TokenError(.algorithm, "its algorithm is not that of its key")
             }

@@ -1,4 +1,4 @@
-/// The algorithm of a signature (RFC 7518, section 3.1; RFC 8037). Its raw value is the `alg` of tokens and keys.
+/// The algorithm of a signature (RFC 7518, section 3.1; RFC 8037). The raw value is the `alg` of tokens and keys.
 ///
 /// `none` is not among the cases, so that a token without a signature cannot even be expressed.
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {

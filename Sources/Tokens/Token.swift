@@ -12,7 +12,7 @@ package struct Token: Equatable, Sendable {
         case coordinator
     }
 
-    /// The user in `sub`. For a server or a coordinator this is only a name.
+    /// The user in `sub`. For a server or a coordinator, `user` is only a name.
     package var user: UserID
     /// The only device that may use the token; nil for any device of the user.
     package var device: DeviceID?

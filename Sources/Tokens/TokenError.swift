@@ -4,9 +4,9 @@ package struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Kind: String, Sendable {
         /// The text is not a signed JWT or too long, or a claim has the wrong type.
         case malformed
-        /// The algorithm is unknown, `none`, or not that of its key.
+        /// The algorithm is unknown, `none`, or different from the algorithm of the key.
         case algorithm
-        /// No key has this name, or none is for this algorithm.
+        /// No key has this name, or no key is for this algorithm.
         case unknownKey
         case signature
         case expired

@@ -31,7 +31,7 @@ package struct TokenVerifier: Sendable {
             throw TokenError(.malformed, "not a signed JWT")
         }
         let key = try signer(header, message: Array(text.utf8[..<parts[1].endIndex]), signature)
-        // The claims are not read before the signature is known to be good.
+        // The claims are read only after the signature was found valid.
         guard let claims = Self.object(parts[1]) else {
             throw TokenError(.malformed, "its claims are not a JSON object")
         }
@@ -54,7 +54,7 @@ package struct TokenVerifier: Sendable {
         guard let algorithm = header["alg"]?.string.flatMap(SignatureAlgorithm.init) else {
             throw TokenError(.algorithm, "its algorithm is not allowed")
         }
-        // The header has an extension that must be understood, and no extension is (RFC 7515, section 4.1.11).
+        // The header requires an extension, and Bellwire knows no extension (RFC 7515, section 4.1.11).
         guard header["crit"] == nil else { throw TokenError(.malformed, "crit: not supported") }
         if let type = header["typ"]?.string, !Self.types.contains(type.lowercased()) {
             throw TokenError(.malformed, "typ: not a JWT")

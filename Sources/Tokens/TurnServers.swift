@@ -71,7 +71,7 @@ package struct TurnServers: Sendable, Equatable {
     }
 
     /// Returns credentials for this user, valid from `now` on by the TURN server's clock. The user id is
-    /// percent-encoded, so that a colon in it cannot be taken for the end of the time.
+    /// percent-encoded, so that a colon in the user id cannot be taken for the end of the time.
     package func credentials(for user: UserID, now: WallTime) -> IceServer {
         let username = "\(now.seconds + Self.life):\(percentEncoded(user.string))"
         return IceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
@@ -82,7 +82,7 @@ package struct TurnServers: Sendable, Equatable {
         var code = [UInt8](repeating: 0, count: 20)
         var count: UInt32 = 0
         HMAC(EVP_sha1(), secret, Int32(secret.count), message, message.count, &code, &count)
-        // Three bytes give four characters, and OpenSSL ends them with a zero.
+        // Base 64 makes four characters of three bytes, and OpenSSL ends the text with a zero byte.
         var text = [UInt8](repeating: 0, count: 29)
         let length = EVP_EncodeBlock(&text, code, Int32(code.count))
         return String(decoding: text.prefix(Int(length)), as: UTF8.self)

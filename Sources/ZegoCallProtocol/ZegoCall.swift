@@ -3,7 +3,7 @@ import Tokens
 
 /// A call in the terms of ZEGO Call's business-server protocol (docs/migrate/zego-call-server.md).
 ///
-/// The caller's data travels as the call's `extendedData`, so that it arrives unchanged:
+/// The caller's data travels as the call's `extendedData`, so that the data arrives unchanged:
 /// `{"zegoCall":{"call_id":"…","caller":{"id","name"},"callees":[{"id","name"}],"type":1}}`.
 package struct ZegoCall: Equatable, Sendable {
     package struct Party: Equatable, Sendable {
@@ -58,7 +58,8 @@ package struct ZegoCall: Equatable, Sendable {
         self.kind = kind
     }
 
-    /// How long an invitation lasts, in seconds: the document names no time, and its clients wait for 60.
+    /// How long an invitation lasts, in seconds: the document names no time, and the document's clients wait for 60
+    /// seconds.
     package static let timeout = 60
 
     /// Returns Bellwire's id of the call: `call_id` itself if that is a valid callID, else 32 hexadecimal digits of its

@@ -4,7 +4,8 @@ extension ZegoNotification {
     /// Returns the notifications that follow from `changes`, which led to `call`, in order.
     ///
     /// A decline or a cancel is reported once, and no end follows. An expired invitation is not reported, since the
-    /// document has no notification for that. A call that was cancelled before its beginning is not reported either.
+    /// document has no notification of an expiry. A call that was cancelled before its beginning is not reported
+    /// either.
     package static func told(of call: CallSnapshot, _ changes: [MemberChange]) -> [ZegoNotification] {
         let named = ZegoCall(call)
         return changes.flatMap { told(of: $0, call, named) } + ended(call, named)

@@ -1,6 +1,7 @@
 import SignalingProtocol
 
-/// A notification of the document's server for a user.
+/// A notification for a user, as the server in ZEGO's document sends the notification
+/// (docs/migrate/zego-call-server.md).
 package struct ZegoNotification: Equatable, Sendable {
     package enum Path: String, Sendable, CaseIterable {
         case invited = "/call/notify_call_invited"
@@ -24,7 +25,8 @@ package struct ZegoNotification: Equatable, Sendable {
 }
 
 extension ZegoNotification {
-    /// Returns an invitation, with the type under both names: the document's and the vendor's client's.
+    /// Returns an invitation. The type stands under two names: the name in the document (`type`), and the name in the
+    /// vendor's client (`call_type`).
     package static func invited(_ call: ZegoCall, to user: UserID) -> ZegoNotification {
         ZegoNotification(.invited, to: user) { writer in
             call.write(to: &writer)

@@ -155,7 +155,7 @@ def make_client(
         client_id,
         protocol=protocol,
         transport="websockets" if broker.scheme in ("ws", "wss") else "tcp",
-        # With MQTT 5, CONNECT carries the flag: clean start.
+        # With MQTT 5, `connect` sets the flag (clean start).
         clean_session=True if protocol == mqtt.MQTTv311 else None,
         reconnect_on_failure=False,
     )

@@ -22,7 +22,8 @@ from .message import Journal, Message
 Value = TypeVar("Value")
 
 _LONGEST_PAUSE_MS = 2000
-"""In milliseconds: a request that must wait longer has reached another limit than the rate."""
+"""The longest wait after `rateLimited`, in milliseconds: a request that must wait longer has reached another limit than
+the rate."""
 
 QUIET = 0.5
 """For how many seconds no message may come, when a test asserts the absence of a message."""
@@ -127,8 +128,9 @@ class Device(Endpoint):
         level: str | None = None,
         hears_all: bool = False,
     ) -> None:
-        """`level` is the user's topic level where it differs from the canonical level. `hears_all`: whether the device
-        also receives messages below its device topic. Without a journal the device does not record its messages."""
+        """`level` is the user's topic level where the level differs from the canonical level. `hears_all`: whether the
+        device also receives messages below its device topic. Without a journal the device does not record its
+        messages."""
         super().__init__(deployment.root, user, device, level)
         self.auto_ack, self.qos = auto_ack, qos
         self._hears_all = hears_all
@@ -160,7 +162,7 @@ class Device(Endpoint):
         broker = self.deployment.broker
         password = instead["password"] if "password" in instead else broker.password(self.user)
         connection = Connection(broker, self._version, self.client_id, self.level, password, will, self._on_message)
-        # The connection is set before it is open, since a message right after the SUBACK needs its ack.
+        # `_connection` is set before the connection is open, since a message right after the SUBACK needs its ack.
         self._connection = connection
         try:
             connection.open(self._filters(), max(10, self.deployment.patience))
@@ -227,7 +229,7 @@ class Device(Endpoint):
         return self._connection is not None and self._connection.is_open
 
     def wait_disconnected(self) -> None:
-        """Waits until the broker has closed the connection and has forgotten it."""
+        """Waits until the broker has closed and forgotten the connection."""
         deadline = time.monotonic() + max(5, self.deployment.patience)
         while self.is_connected:
             if time.monotonic() > deadline:
@@ -279,7 +281,7 @@ class Device(Endpoint):
         self.send({"type": "call.heartbeat", "callID": call})
 
     def signal(self, call: str, data: Any, **fields: Any) -> None:
-        """Sends a signal without `id`, which is answered only when it is refused."""
+        """Sends a signal without `id`. The service answers such a signal only by a refusal."""
         self.send({"type": "call.signal", "callID": call, "data": data} | fields)
 
     # Requests
@@ -305,8 +307,8 @@ class Device(Endpoint):
         return self.start(type_, **fields).refused(code)
 
     def invite(self, *invitees: Device | str, **fields: Any) -> str:
-        """Creates a call and returns its id. Some tests exceed the rate at which a user may invite another: then this
-        function waits as the error says."""
+        """Creates a call and returns its id. Some tests exceed the rate at which a user may invite another user: then
+        this function waits for the time in the error."""
         while True:
             request = self.start("call.invite", invitees=users(*invitees), **fields)
             error = request.wait().get("error") or {}

@@ -21,7 +21,7 @@ resend."""
 
 @dataclass(frozen=True)
 class Will:
-    """The message that the broker publishes when it loses the connection."""
+    """The message that the broker publishes when the broker loses the connection."""
 
     topic: str
     payload: bytes
@@ -40,7 +40,8 @@ class Endpoint:
     loop."""
 
     def __init__(self, root: str, user: str, device: str, level: str | None = None) -> None:
-        """`root`: the root of all topics. `level`: the user's topic level where it differs from the canonical level."""
+        """`root`: the root of all topics. `level`: the user's topic level where the level differs from the canonical
+        level."""
         self.root, self.user, self.device = root, user, device
         self.level = encode_user(user) if level is None else level
         self.client_id = f"{self.level}/{device}"

@@ -88,7 +88,7 @@ class MachineRequest(Request):
 
 
 class MachineDevice(Device):
-    """A device that is the SDK: it connects, tells its presence, acks, sends heartbeats, resends and reconnects by
+    """A device that is the SDK: the SDK connects, tells its presence, acks, sends heartbeats, resends and reconnects by
     itself. If a test needs other behaviour, the methods raise `BeyondMachine`."""
 
     def __init__(
@@ -120,14 +120,14 @@ class MachineDevice(Device):
         self._beyond: str | None = None
         """The reason why the SDK cannot follow an order."""
         self.pending: set[str] = set()
-        """The ids of requests whose outcome the SDK has not told yet."""
+        """The ids of requests without an outcome from the SDK."""
         self._beats: dict[str, float] = {}
         """By call: when the last heartbeat was sent."""
         self._forget()
         self._number = machines.enrol(self)
 
     def _forget(self) -> None:
-        """Forgets all state, as the next driver knows none of it."""
+        """Forgets all state, since the next driver starts without this state."""
         self._owed: list[dict[str, Any]] = []
         """Acks that the SDK still has to send."""
         self._heard: dict[str, int] = {}
@@ -332,8 +332,8 @@ class MachineDevice(Device):
         return bool(self._unacknowledged) or self._went_out < self._handed
 
     def _await_heartbeat(self, body: dict[str, Any]) -> None:
-        """Waits for a heartbeat, since an app cannot order one: the SDK sends heartbeats when needed. A heartbeat must
-        come within the interval."""
+        """Waits for a heartbeat, since an app cannot order a heartbeat: the SDK sends heartbeats when needed. A
+        heartbeat must come within the interval."""
         call = body.get("callID")
         now = next((m["call"] for m in reversed(self.messages) if m.get("call") and m["callID"] == call), None)
         own = {"userID": self.user, "device": self.device, "state": "accepted"}

@@ -25,7 +25,7 @@ class Message:
     fresh: bool
     """False for a stale event: its revision is not above the highest that this device had of the call (section 5)."""
     crossed: bool
-    """Whether the event was sent again because an ack of this device had crossed it."""
+    """Whether the event was sent again because an ack of this device had crossed the event."""
     correlation: bytes | None
     """MQTT 5 Correlation Data."""
     expiry: int | None
@@ -72,7 +72,7 @@ class Entry:
 
 
 class Journal:
-    """The messages of a test's devices in one order, which explains a failure."""
+    """The messages of all devices of a test in the order of time, to explain a failure."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

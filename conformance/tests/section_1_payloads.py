@@ -160,7 +160,7 @@ def what_is_over_1_mib_is_answered_by_an_error(scene: Scene) -> None:
 
 
 def _unless_refused_by_the_broker(device: Device, test: Any) -> None:
-    """Runs a test, and skips it if the broker closes the connection at a limit of its own."""
+    """Runs a test, and skips the test if the broker closes the connection at a limit of the broker."""
     try:
         test()
     except AssertionError:

@@ -15,7 +15,7 @@ MOST_PAGES = 100
 
 
 def _pages(device: Device, **extra: Any) -> list[list[str]]:
-    """Returns the callIDs of all pages, from the first page to the page whose cursor is "0"."""
+    """Returns the callIDs of all pages, from the first page to the page with the cursor "0"."""
     pages = []
     cursor = None
     while cursor != "0":

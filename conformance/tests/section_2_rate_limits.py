@@ -13,11 +13,11 @@ from ..suite import require, sentence, skip
 from .steps import new_id, talk
 
 MOST = 6
-"""How many times the burst is sent, at most, until a refusal must have come."""
+"""The number of bursts after which a refusal must have come."""
 
 SLICE = 100
-"""How many requests are sent at once. No more requests are on their way, so that a refusal arrives before the next
-requests are sent."""
+"""The number of requests that are sent at once. No further requests are on their way, so that a refusal arrives before
+the next requests are sent."""
 
 
 def _limit(scene: Scene, name: str) -> tuple[float, int]:
@@ -35,7 +35,8 @@ def _slice(device: Device, request: Callable[[], dict[str, Any]]) -> list[Messag
         device.send(body, hurry=True)
 
     def look() -> list[Message] | None:
-        # Searching all messages after each new message would take longer than the requests.
+        # The search begins only when enough messages have come: a search after each message would take longer than the
+        # requests.
         if device.mark < since + SLICE:
             return None
         found = device.find(lambda m: m.type == "response" and m["id"] in wanted, since)

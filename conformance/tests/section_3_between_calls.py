@@ -53,7 +53,8 @@ def _tells(message: Any, user: Device, state: str) -> bool:
 
 
 def ring_all(caller: Device, *callees: Device) -> str:
-    """Creates an advanced call whose event every callee has received. Callees without `auto_ack` have not acked it."""
+    """Creates an advanced call, and waits until every callee has received the event of the call. Callees without
+    `auto_ack` have not acked it."""
     call = caller.invite(*callees, mode="advanced")
     for callee in callees:
         callee.expect("call.invited", call)

@@ -84,7 +84,7 @@ def a_phone_that_rings_for_a_call_that_is_over_is_told_at_once(scene: Scene) -> 
     revision = bob.expect("call.invited", call)["revision"]
     bob.close()
     alice.cancel(call)
-    # The welcome tells the end, since it does not list the call.
+    # The welcome tells the end, since the welcome does not list the call.
     bob.open()
     reachable = time.monotonic()
     welcome = bob.come_online()
@@ -257,7 +257,7 @@ def an_invitation_expires_at_the_broker_with_its_timeout(scene: Scene) -> None:
     call = alice.invite(bob, timeout=20)
     for number in (1, 2):
         copy = bob.copy(number, "call.invited", call, 3)
-        # While the broker holds a message, it counts down whole seconds.
+        # While the broker holds a message, the broker counts the expiry down in whole seconds.
         left = copy["expiresIn"] // 1000
         between(f"Message Expiry with {copy['expiresIn']} ms left", copy.expiry, left - 1, left)
 

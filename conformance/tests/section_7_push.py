@@ -36,8 +36,8 @@ def _pushed(scene: Scene, asker: Device, call: str, **fields: Any) -> dict[str, 
 
 
 def _sleeper(scene: Scene, name: str) -> Device:
-    """Returns a registered device that was never online and acks nothing. The device is connected so that it can send
-    requests."""
+    """Returns a registered device that was never online and acks nothing. The device is connected, so that the test can
+    send requests as this device."""
     device = scene.device(name, presence=False, auto_ack=False)
     register(device, served(scene, "webPush", "apns", "fcm"))
     return device

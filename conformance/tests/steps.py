@@ -48,7 +48,7 @@ def new_id() -> str:
 
 
 def ring(caller: Device, *callees: Device, **fields: Any) -> str:
-    """Creates a call whose inviter knows that the call rings at every invitee. Returns the call's id."""
+    """Creates a call, and waits until the inviter knows that the call rings at every invitee. Returns the call's id."""
     call = caller.invite(*callees, **fields)
     for callee in callees:
         caller.expect_change(call, callee, "received")

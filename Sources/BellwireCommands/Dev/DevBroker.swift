@@ -1,6 +1,6 @@
 import Support
 
-/// The broker of `bellwire dev`, which is started again after it dies.
+/// The broker of `bellwire dev`. A broker that has died is started again.
 final class DevBroker {
     /// A broker that was started more often than this within `interval` milliseconds is not started again.
     private static let mostStarts = 5
@@ -18,7 +18,7 @@ final class DevBroker {
         process = try start()
     }
 
-    /// The reason why the broker ended; nil while it runs.
+    /// The reason why the broker ended; nil while the broker runs.
     var failure: String? { process.failure }
 
     /// Starts a dead broker again. Throws if the broker dies too often.

@@ -62,7 +62,7 @@ package enum DevCommand {
         signals.onSignal { status.stop() }
         let store = directory + "/bellwire.db"
         let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
-        // Created in the main thread: the broker lives as long as the thread that started it.
+        // Created in the main thread: the broker lives as long as the thread that started the broker.
         let broker = try DevBroker(port: port, webSocketPort: webSocketPort, directory: directory)
         defer { broker.stop() }
         let state = DevState()

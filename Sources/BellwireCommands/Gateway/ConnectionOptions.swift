@@ -3,8 +3,8 @@ import HTTPServing
 
 /// The flags for the number of a gateway's connections, and for their idle time.
 enum ConnectionOptions {
-    /// The range of `--http-streams`. A stream needs two topic filters at the broker, which allows a backend 40,000
-    /// (docs/architecture.md, Bounds).
+    /// The range of `--http-streams`. A stream needs two topic filters at the broker, and the broker allows a backend
+    /// 40,000 filters (docs/architecture.md, Bounds).
     private static let streams = 1...20_000
 
     static let all = [

@@ -5,7 +5,7 @@ package struct Option {
     let name: String
     /// The placeholder for the value in the help, such as `HOST:PORT`; nil for a flag without a value.
     let placeholder: String?
-    /// The default without flag and variable, as shown in the help.
+    /// The value without a flag and without an environment variable, as shown in the help.
     let standard: String?
     let help: String
     /// Whether the value may hold a password; such a value is never shown.
@@ -89,7 +89,7 @@ package struct Command {
     }
 }
 
-/// The values of a command line: each from its flag, or its environment variable, or its default.
+/// The values of a command line: each value comes from the flag, or the environment variable, or the default.
 package struct Arguments {
     let command: Command
     package let positionals: [String]

@@ -15,7 +15,7 @@ struct RefusalCause: Sendable {
 
     let client: Client
 
-    /// Returns an addition to the error's message; nil without one. `token`: the token that the client sent as its
+    /// Returns an addition to the error's message; nil for no addition. `token`: the token that the client sent as its
     /// password.
     func callAsFunction(_ error: MQTTError, _ token: String?) -> String? {
         switch (error.kind, error.isAboutCredentials) {

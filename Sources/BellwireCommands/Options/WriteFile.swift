@@ -1,7 +1,7 @@
 import Glibc
 
-/// Replaces a file as a whole: a concurrent reader finds either the old or the new file. `isNew`: fails if the file
-/// exists, even if another process creates the file at the same time.
+/// Replaces a file as a whole: a concurrent reader finds either the old or the new file. With `isNew`, the function
+/// fails if the file exists, even if another process creates the file at the same time.
 func writeFile(_ bytes: [UInt8], to path: String, mode: mode_t, isNew: Bool = false) throws {
     func failure(_ action: String) -> UsageError {
         UsageError("bellwire: \(path): \(action): \(String(cString: strerror(errno)))")

@@ -158,8 +158,8 @@ extension Phone {
         status = outcome.exitStatus
     }
 
-    /// Leaves at the wish of the user or on a signal: cancels the outgoing call while it rings, quits a live call, and
-    /// then disconnects. A second call of this function does not wait.
+    /// Leaves at the wish of the user or on a signal: cancels an outgoing call that rings, quits a live call, and then
+    /// disconnects. A second call of this function does not wait.
     func leave() {
         guard !isLeaving else { return finish() }
         isLeaving = true

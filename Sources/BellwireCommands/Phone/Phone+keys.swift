@@ -4,7 +4,7 @@ import SignalingProtocol
 
 /// Handles keys, `--auto` and `--hang-up-after`.
 extension Phone {
-    /// The call whose invitation rings here; the newest if several ring.
+    /// The call that rings here; the newest call if several calls ring.
     private var ringing: CallSnapshot? {
         calls.last { call in
             call.outcome == nil && call.snapshot.state != .ended
@@ -79,8 +79,8 @@ extension Phone {
         request("call.quit", callID) { client throws(SignalingError) in try await client.quit(callID) }
     }
 
-    /// Ends the call for all members. A common call has no end after its answer; while a common call rings, a cancel
-    /// ends it.
+    /// Ends the call for all members. A common call ends with its answer; while a common call rings, a cancel ends the
+    /// call.
     func hangUp(_ callID: CallID) {
         guard let call = calls.first(where: { $0.snapshot.callID == callID }), call.outcome == nil, !isLeaving else {
             return
@@ -121,7 +121,7 @@ extension Phone {
         }
     }
 
-    /// Shows typed text, since the terminal does not show it in raw mode.
+    /// Shows typed text, since the terminal shows no typed text in raw mode.
     private func echo(_ text: String) { echo(Array(text.utf8)) }
     private func echo(_ bytes: [UInt8]) { _ = write(STDOUT_FILENO, bytes, bytes.count) }
 

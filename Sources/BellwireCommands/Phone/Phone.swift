@@ -6,7 +6,7 @@ struct PhoneCall {
     var snapshot: CallSnapshot
     /// Whether this phone made the call.
     var isOutgoing: Bool
-    /// Whether the call rang here, was made here, or was answered here: then its end matters to this phone.
+    /// Whether the call rang here, was made here, or was answered here. The end of such a call matters to this phone.
     var isOurs = false
     /// The outcome, once the call has ended for this phone.
     var outcome: CallOutcome?
@@ -32,7 +32,7 @@ enum PhoneInput: Sendable {
     case timer(Timer)
 }
 
-/// The phone in the terminal: `bellwire call` and `bellwire listen`. Only one loop uses its state.
+/// The phone in the terminal: `bellwire call` and `bellwire listen`. Only a single loop uses the phone's state.
 package final class Phone {
     /// How long leaving a ringing or live call may take, in milliseconds.
     static let goodbyeLimit: Int64 = 3000
@@ -162,7 +162,7 @@ package final class Phone {
 
     // MARK: Requests and timers
 
-    /// Sends a request, whose outcome becomes an input.
+    /// Sends a request. The outcome of the request becomes an input.
     func request(
         _ name: String, _ callID: CallID,
         _ send: @escaping @Sendable (SignalingClient) async throws(SignalingError) -> Response.Success

@@ -83,7 +83,8 @@ enum TerminalMode {
 /// The descriptor to which the signal handler writes.
 private let signalDescriptor = Atomic<Int32>(-1)
 
-// C callbacks are file-private functions: a closure would inherit the actor isolation of its context.
+// The C callbacks are file-private functions, since a closure would inherit the actor isolation of the surrounding
+// code.
 
 private func restoreTerminal() { TerminalMode.restore() }
 

@@ -4,7 +4,7 @@ import Glibc
 package struct BrokerProcess {
     private let process: ChildProcess
 
-    /// Starts the broker and waits until it listens. `directory` is the place for its configuration and log.
+    /// Starts the broker and waits until the broker listens. `directory` is the place for its configuration and log.
     package init(port: Int, webSocketPort: Int, directory: String) throws(DeploymentError) {
         for (flag, port) in [("port", port), ("websocket-port", webSocketPort)] where !Loopback.isFree(port) {
             throw DeploymentError(
@@ -24,7 +24,7 @@ package struct BrokerProcess {
     }
 
     package var pid: pid_t { process.pid }
-    /// The reason why the broker ended; nil while it runs.
+    /// The reason why the broker ended; nil while the broker runs.
     package var failure: String? { process.failure }
     package func stop() { process.stop() }
 

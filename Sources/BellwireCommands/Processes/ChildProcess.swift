@@ -31,7 +31,7 @@ package struct ChildProcess {
         }
     }
 
-    /// The reason why the process ended; nil while it runs.
+    /// The reason why the process ended; nil while the process runs.
     package var failure: String? {
         var status: Int32 = 0
         guard waitpid(pid, &status, WNOHANG) == pid else { return nil }
@@ -48,7 +48,7 @@ package struct ChildProcess {
         throw DeploymentError("not after 5 s: \(name) \(purpose); see \(logPath)")
     }
 
-    /// Ends the process and waits until it is gone.
+    /// Ends the process and waits until the process is gone.
     package func stop() {
         kill(pid, SIGTERM)
         var status: Int32 = 0

@@ -24,9 +24,11 @@ struct PushTest {
         ], positionals: 1...1)
 
     private enum Bounds {
-        /// Milliseconds for a token of the provider and a push, and both again with a new token.
+        /// The time limit in milliseconds: for getting the provider's token and sending a push, and for both once more
+        /// with a new token.
         static let patience: Int64 = 60_000
-        /// How often a step is tried again that conflicted with another process, and the pause in microseconds.
+        /// The number of attempts of a step that conflicts with another process, and the pause between the attempts in
+        /// microseconds.
         static let tries = 40
         static let pause: UInt32 = 25_000
     }

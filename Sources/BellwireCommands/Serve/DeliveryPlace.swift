@@ -25,7 +25,7 @@ struct DeliveryPlace<Worker: DeliveryWorker & Companion> {
     private let thread: DeliveryThread?
     private let sender: HTTPSender
 
-    /// `hasThread`: see `hasThread(beside:)`. `store`: the worker's own store.
+    /// `hasThread`: the result of `hasThread(beside:)`. `store`: the worker's own store.
     init(_ worker: Worker, _ kind: Kind, hasThread: Bool, _ store: any AnswersLater, _ sender: HTTPSender, _ log: Log)
         throws(UsageError)
     {

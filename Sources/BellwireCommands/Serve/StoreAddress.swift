@@ -43,9 +43,9 @@ package enum StoreAddress: CustomStringConvertible {
         var redisPrefix = "bellwire"
         var waitReplicas = 0
         var historyPerUser = Retention.historyPerUser
-        /// The stamp that the store must have; nil allows any stamp.
+        /// The deployment's stamp (`DeploymentStamp`), by which the store is checked; nil allows any stamp.
         var stamp: DeploymentStamp?
-        /// Whether another process serves the store, which must not be kept waiting.
+        /// Whether another process serves the store. This process must then not keep the other process waiting.
         var isVisited = false
     }
 

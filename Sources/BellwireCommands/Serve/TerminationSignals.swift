@@ -1,10 +1,11 @@
 import Glibc
 import Support
 
-/// Turns SIGINT and SIGTERM into a call on a thread of its own, where any function may be called.
+/// Calls a function at SIGINT and SIGTERM. The call runs on a thread of its own and not in a signal handler, so that
+/// the function may call any other function.
 ///
-/// Must be created before other threads start: they inherit the blocked signals, so that only the waiting thread
-/// receives the signals.
+/// Must be created before other threads start: these threads inherit the blocked signals, so that only the waiting
+/// thread receives the signals.
 struct TerminationSignals {
     private let set: sigset_t
 

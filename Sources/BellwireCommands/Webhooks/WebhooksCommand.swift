@@ -77,9 +77,11 @@ package enum WebhooksCommand {
     }
 
     fileprivate enum Bounds {
-        /// The wait in microseconds until coordinators have read the list of endpoints, which they read every second.
+        /// The wait in microseconds until the coordinators have read the list of endpoints. Coordinators read the list
+        /// every second.
         static let reread: UInt32 = 2_000_000
-        /// How often a step is tried again that conflicted with another process, and the pause in microseconds.
+        /// The number of attempts of a step that conflicts with another process, and the pause between the attempts in
+        /// microseconds.
         static let tries = 40
         static let pause: UInt32 = 25_000
     }
@@ -162,7 +164,8 @@ package enum WebhooksCommand {
         try outbox.ask { store throws(StoreError) in try await store.forget(name) }
         // Until the coordinators have read that the endpoint is gone, they add events to its outbox.
         usleep(Bounds.reread)
-        // An unknown endpoint is cleared as well: an earlier `forget` may have been interrupted here.
+        // An unknown endpoint is cleared as well, since an earlier `forget` may have been interrupted before the
+        // clearing.
         while try outbox.ask({ store throws(StoreError) in try await store.clear(name) }) {}
         guard known.contains(where: { $0.name == name }) else {
             throw UsageError("bellwire webhooks forget: there is no endpoint \(name)")

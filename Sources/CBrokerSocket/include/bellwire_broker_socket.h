@@ -11,9 +11,9 @@
 int bellwire_client_socket(const void *client, const char *address);
 
 /// Reads how many bytes were written to a TCP socket since its opening, and whether all these bytes have arrived.
-/// Returns false when the kernel does not tell.
+/// Returns false when the kernel gives no answer.
 bool bellwire_socket_progress(int socket, uint64_t *written, bool *is_drained);
 
-/// Makes the kernel drop unsent bytes as soon as the socket is closed, instead of keeping these bytes until the peer
-/// reads or is given up.
+/// Makes the kernel drop unsent bytes as soon as the socket is closed. Otherwise the kernel keeps these bytes until the
+/// peer reads, or until the kernel gives up the peer.
 void bellwire_socket_forget(int socket);

@@ -7,8 +7,8 @@ package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     package var description: String { "\(reason) at byte \(offset)" }
 }
 
-/// A strict RFC 8259 parser over bytes. The parser costs about a tenth of Foundation's; the cost matters because every
-/// message passes through this parser.
+/// A strict RFC 8259 parser over bytes. The parser costs about a tenth of Foundation's parser; the cost matters because
+/// every message passes through this parser.
 ///
 /// The parser refuses invalid UTF-8, lone surrogates, a byte order mark, any content after the value, and more than
 /// `maxDepth` levels.
@@ -24,7 +24,7 @@ package struct JSONParser {
     package static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue { try parseMessage(bytes).value }
 
     /// Also returns the byte ranges of the values of the outermost object's fields, in the order of the fields. The
-    /// service uses the ranges to copy values byte for byte when it passes them on.
+    /// service passes values on as exact copies of these ranges.
     static func parseMessage(_ bytes: [UInt8]) throws(JSONError) -> (value: JSONValue, fieldRanges: [Range<Int>]) {
         let result: Result<(JSONValue, [Range<Int>]), JSONError> = bytes.withUnsafeBufferPointer { buffer in
             do throws(JSONError) {

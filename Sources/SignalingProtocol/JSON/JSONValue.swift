@@ -1,6 +1,6 @@
 /// A parsed JSON value. A number without fraction and exponent that fits in 64 bits is `int`; every other number is
-/// `double`. A number beyond the range of `double` is infinite, so that the field's range check refuses it and names
-/// the field.
+/// `double`. A number beyond the range of `double` is infinite, so that the field's range check refuses the number and
+/// names the field.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)

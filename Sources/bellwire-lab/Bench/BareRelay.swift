@@ -4,8 +4,8 @@ import MQTTClient
 /// The limit of any service: a process that only receives on a shared subscription and publishes as many bytes as each
 /// message asks for, to the answer's topic. No service behind this broker can be faster.
 ///
-/// Up: `bench/up/PLACE`, with the number of bytes of the answer in the first eight digits of the payload. Down:
-/// `bench/down/PLACE`.
+/// Messages to the relay have the topic `bench/up/PLACE`; the first eight digits of the payload are the number of bytes
+/// of the answer. Answers have the topic `bench/down/PLACE`.
 enum BareRelay {
     static let upPrefix = "bench/up/"
     static let downPrefix = "bench/down/"

@@ -12,7 +12,7 @@ struct Bench {
     var seconds = 10.0
     /// The offered calls per second; nil for as many as possible.
     var rate: Double?
-    /// The greatest number of calls at the same time.
+    /// The bound on calls at the same time.
     var atOnce = 128
     var qos = QoS.atLeastOnce
     /// The number of live calls in the store before the measurement.
@@ -20,7 +20,7 @@ struct Bench {
     var shape = CallLoad.Shape()
     /// The file for the curve of latency against offered rate; nil for no curve.
     var plot: String?
-    /// Whether to only make calls for the whole time, and to record the memory every minute.
+    /// Whether the measurement only makes calls for the whole time, and records the memory every minute.
     var isSoak = false
 
     /// The service and the relay are measured in turns, since the speed of a machine varies.
@@ -43,7 +43,8 @@ struct Bench {
                 report.storeBytesPerLiveCall = Double(ProcessUsage(of: redis.pid).memory - before) * 1024 / Double(live)
             }
         }
-        // The ended calls of a whole hour would only show how large a store can become.
+        // A soak keeps ended calls for 5 min only: the ended calls of a whole hour would only show how large a store
+        // can become.
         try deployment.startCoordinators(
             coordinators, qos: Int(qos.rawValue), isSoak ? ["--retain-history", "5m"] : [])
         let phones = try LoadGenerator(

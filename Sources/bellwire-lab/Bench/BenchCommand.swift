@@ -58,7 +58,7 @@ enum BenchCommand {
         exit(report.failedCalls == 0 ? 0 : 1)
     }
 
-    /// Returns the path of the program whose coordinators are measured.
+    /// Returns the path of the program that runs the measured coordinators.
     private static func measured(_ arguments: Arguments) throws(DeploymentError) -> String {
         let named = arguments.text("bin") ?? ""
         let path = named.isEmpty ? ownDirectory() + "/bellwire" : named

@@ -40,7 +40,8 @@ struct CallLoad: Load {
         let down: [String]
     }
 
-    /// The receiver of a topic; no device for the topic that all devices of the user subscribe to.
+    /// The receiver of the messages of a topic. `device` is nil for the topic that all devices of the user subscribe
+    /// to.
     private struct Listener {
         let place: Int
         let user: Int
@@ -177,7 +178,7 @@ struct CallLoad: Load {
         }
     }
 
-    /// Returns the place, when its call has ended for every user.
+    /// Returns the place when the place's call has ended for every user; nil before.
     private mutating func finished(_ place: Int) -> Int? {
         guard places[place].stage == .ending, places[place].hasEndResponse,
             places[place].told == users[place].count - 1

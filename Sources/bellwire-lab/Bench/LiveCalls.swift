@@ -35,7 +35,8 @@ enum LiveCalls {
             activeElsewhere: nil,
             settings: CallSettings()
         ).call
-        // No deadline falls into the measurement, which is about the size of the store.
+        // The deadline is a day away, so that no deadline falls into the measurement: the calls are only there to fill
+        // the store.
         var commit = Commit(
             .call(call.callID), record: .call(call), expected: 0, deadline: now + 86_400_000, expiresAt: nil)
         commit.claims = [.activeCall(of: call.inviter), .ringing(from: call.inviter, to: invite.invitees[0])]

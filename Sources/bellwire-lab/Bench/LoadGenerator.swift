@@ -9,7 +9,7 @@ protocol Load {
     var filters: [String] { get }
     /// Begins the next exchange in this place.
     mutating func begin(_ place: Int, now: Int64, _ send: (String, [UInt8]) -> Void)
-    /// Processes an inbound message. Returns the place whose exchange is done by this message, if any.
+    /// Processes an inbound message. Returns the place if this message ends the place's exchange; nil otherwise.
     mutating func received(_ topic: String, _ payload: [UInt8], now: Int64, _ send: (String, [UInt8]) -> Void) -> Int?
     /// Gives up the current exchange of this place.
     mutating func giveUp(_ place: Int)

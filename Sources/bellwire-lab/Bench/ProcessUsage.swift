@@ -3,7 +3,7 @@ import Glibc
 
 /// The resources that a process has used so far, from /proc.
 struct ProcessUsage {
-    /// Processor time of all its threads, user and system, in microseconds.
+    /// The processor time of all threads of the process, user and system, in microseconds.
     let cpu: Double
     /// Resident memory in kilobytes.
     let memory: Int

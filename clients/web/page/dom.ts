@@ -7,7 +7,7 @@ export function byID<Kind extends Element = HTMLElement>(id: string): Kind {
   return element;
 }
 
-/** Creates an element. The content is always text, never markup, because it may come from other users. */
+/** Creates an element. The content is always text, never markup, because the content may come from other users. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name, options: { class?: string; text?: string } = {}, ...children: Node[]
 ): HTMLElementTagNameMap[Name] {

@@ -16,8 +16,8 @@ import { callerOf, commonText, endText, insecureText, problemText, unsupportedTe
 /** The wait in milliseconds after which the page shows a notice about the reason of the wait. */
 const longWait = 1_500;
 /**
- * The time limit in milliseconds for telling the service that the user leaves a call. Going offline waits at most this
- * long.
+ * The time limit in milliseconds for telling the service that the user leaves a call. Going offline waits for at most
+ * this time.
  */
 const longestGoodbye = 1_000;
 
@@ -47,7 +47,7 @@ class Session {
     private readonly settings: Settings,
     readonly user: string,
     token: string | undefined,
-    /** Shows the start form, for a name or only for another token. */
+    /** Shows the start form: for a name and a token, or only for another token. */
     private readonly askAgain: (isTokenAlone: boolean) => void,
   ) {
     this.client = new BellwireClient({
@@ -105,7 +105,8 @@ class Session {
     client.on("incoming", (call) => this.incoming.add(call));
     client.on("resumed", (call) => this.resume(call));
     client.on("error", (error) => {
-      // The next connection solves problems that end only the current connection.
+      // These errors end only the current connection. The next connection solves the problem, so the page shows no
+      // notice.
       if (["refused", "tokenExpired", "tokenRevoked"].includes(error.code) && settingsHaveTokens(this.settings)) return;
       if (["refused", "flooding", "slowReader"].includes(error.code)) notices.show("connection", this.problem(error));
     });

@@ -7,7 +7,7 @@ import { pushText } from "./words.js";
 
 /** The wait in milliseconds after which the page shows a notice about the reason of the wait. */
 const longWait = 1_500;
-/** The time limit in milliseconds for ending the registration for pushes. Going offline waits at most this long. */
+/** The time limit in milliseconds for ending the registration for pushes. Going offline waits for at most this time. */
 const longestGoodbye = 1_000;
 
 /** The switch for ringing while the page is closed, and the handling of clicks on notifications. */

@@ -36,8 +36,8 @@ const sent: Record<string, string> = {
   "call.handledElsewhere": "was told that another device of this user has answered",
 };
 /**
- * The shortest time in milliseconds between a first send and a resend because of loss. An earlier second send answers a
- * stale ack.
+ * The shortest time in milliseconds between a first send and a resend because of loss. A second send that comes earlier
+ * answers a stale ack.
  */
 const firstResend = 900;
 const states: Record<string, string> = {

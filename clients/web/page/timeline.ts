@@ -5,7 +5,7 @@ import { type Step, seconds, storyOf } from "./story.js";
 
 /*
  * The timeline as a picture. Time runs downward; the service and each user have a vertical line; an arrow shows each
- * message between a user and the service; a text beside the arrow says when, who and how.
+ * message between a user and the service; a text beside the arrow tells the time, the user and the step.
  */
 
 const space = { row: 18, gap: 10, top: 34, left: 6, time: 76, lane: 58, text: 14 };

@@ -29,7 +29,7 @@ export class Tones {
   constructor() {
     // A newly loaded page may make no sound before the user touches the page. A touch by a finger counts only when the
     // finger is lifted, because `pointerdown` may begin a scroll. The listeners capture, so that no element, such as
-    // the dialog of a call, can hide events from them.
+    // the dialog of a call, can hide events from the listeners.
     const wake = () => {
       if (this.context?.state !== "running") void this.context?.resume().catch(() => undefined);
     };

@@ -4,7 +4,7 @@ import { isComplete, summaryOf } from "./story.js";
 import { timelineOf } from "./timeline.js";
 
 /**
- * The wait before the timeline is requested again, in milliseconds, and the number of requests. The service writes
+ * The wait before the page requests the timeline again, in milliseconds, and the number of requests. The service writes
  * entries up to a second late.
  */
 const pause = 600;

@@ -124,7 +124,7 @@ export class Call implements AsyncIterable<Change> {
   get members(): readonly Readonly<Member>[] { return this.current.members; }
   /** The call object of the protocol (section 4). */
   get snapshot(): Readonly<CallObject> { return this.current; }
-  /** The reason why the call is over for this device; undefined before that. See `ended`. */
+  /** The reason why the call is over for this device; undefined before the end. See `ended`. */
   get endReason(): string | undefined { return this.over; }
   /** Whether the call is over and this user never responded on any device. */
   get isMissed(): boolean { return this.wasMissed; }
@@ -138,7 +138,7 @@ export class Call implements AsyncIterable<Change> {
     const isOther = ({ userID, state }: Member) => state === "accepted" && userID !== this.host.user;
     return this.current.members.filter(isOther).map(({ userID }) => userID);
   }
-  /** Milliseconds since this device made the call or learned of it. `report` counts in the same time. */
+  /** Milliseconds since this device made the call or learned of the call. `report` takes times of the same clock. */
   get elapsed(): number { return Math.round(performance.now() - this.startedAt); }
 
   /**
@@ -171,7 +171,8 @@ export class Call implements AsyncIterable<Change> {
   }
 
   /**
-   * Cancels this user's pending invitations: those of `invitees`, or all. Returns the invitees that were not pending.
+   * Cancels this user's pending invitations: the invitations of `invitees`, or all invitations. Returns the invitees
+   * that were not pending.
    */
   async cancel(options: ExtendedData & { invitees?: string[] } = {}): Promise<UserError[]> {
     return readUserErrors((await this.ask("call.cancel", options)).body.errors);
@@ -314,7 +315,10 @@ export class Call implements AsyncIterable<Change> {
 
 const longestBacklog = 256;
 
-/** Whether the app is told. The receipt of an invitation by the user's own devices is no news to that user. */
+/**
+ * Whether the app is told of the member's change. An app is not told that its user's own devices have received the
+ * invitation.
+ */
 function isChange(before: Member | undefined, after: Member, user: string): boolean {
   if (before?.state === after.state) {
     return (

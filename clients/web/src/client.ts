@@ -157,9 +157,9 @@ export type PushRegistration =
 /**
  * A device of a user. The client makes, answers and receives calls.
  *
- * The client keeps itself connected. After a lost connection it reconnects (after 0.25 s, then more slowly, up to 8 s),
- * tells the service that the device is back, and learns of missed events. The client keeps requests meanwhile and
- * resends each request until its response or its time limit. The client acks events by itself.
+ * The client keeps itself connected. After a lost connection the client reconnects (after 0.25 s, then more slowly, up
+ * to 8 s), tells the service that the device is back, and learns of missed events. The client keeps requests meanwhile
+ * and resends each request until its response or its time limit. The client acks events by itself.
  */
 export class BellwireClient {
   readonly user: string;
@@ -354,7 +354,7 @@ export class BellwireClient {
   }
 
   /**
-   * Returns this user's calls, newest first, 1 to 100 per page (`call.query`). The returned `cursor` is for the next
+   * Returns this user's calls, newest first, 1 to 100 per page (`call.query`). The returned `cursor` leads to the next
    * page; the last page has no cursor.
    */
   async history(options: { count?: number; cursor?: string } = {}): Promise<{ calls: CallObject[]; cursor?: string }> {
@@ -535,7 +535,7 @@ export class BellwireClient {
   });
 }
 
-/** The functions of the client that calls use. They are not part of the client's public interface. */
+/** The functions of the client that calls use. These functions are not part of the client's public interface. */
 const hostOf = (client: BellwireClient, known: Map<string, Call>, signal: CallHost["signal"]): CallHost => ({
   get user() { return client.user; },
   get device() { return client.device; },
@@ -549,7 +549,7 @@ const hostOf = (client: BellwireClient, known: Map<string, Call>, signal: CallHo
 
 /**
  * The expected call if nothing goes wrong. Any other state of an invitee then counts as a change. The times are zero,
- * because only the service knows them. Without a user the members are unknown.
+ * because only the service knows the times. Without a user the members are unknown.
  */
 function plannedCall(
   user: string | undefined, device: string, invitees: string[], callID: string,

@@ -113,7 +113,7 @@ export class Driver {
     this.releaseTimers();
   }
 
-  /** `isOrdered`: see `ClientMachine.send`. */
+  /** `isOrdered`: as in `ClientMachine.send`. */
   send(request: Request, isOrdered = false): void {
     this.turn((now) => this.machine.send(request, now, isOrdered));
   }
@@ -292,8 +292,8 @@ export class Driver {
     if ((this.machine.nextDeadline ?? Infinity) <= now) {
       const due = this.machine.timerFired(now);
       this.perform(due);
-      // A resend may mean that the connection is dead. The keep-alive would detect this too late, so the driver checks
-      // now.
+      // A resend may mean that the connection is dead. The keep-alive would detect a dead connection too late, so the
+      // driver pings the broker now.
       if (due.some(({ act: what, ...rest }) => what === "publish" && "message" in rest && "id" in rest.message)) {
         this.connection?.ask();
       }

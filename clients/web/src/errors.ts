@@ -16,7 +16,10 @@ export type ErrorCode =
   | "notConnected"
   /** The broker refuses this device: the token is missing, wrong or has ended. */
   | "refused"
-  /** Another client has connected under this device's id. This client stays offline until the app connects it again. */
+  /**
+   * Another client has connected under this device's id. This client stays offline until the app connects the client
+   * again.
+   */
   | "takenOver"
   /** The app disconnected the client before the response came. */
   | "disconnected"
@@ -26,7 +29,7 @@ export type ErrorCode =
 
 /** Further fields of an error object of the protocol. */
 export interface ErrorDetails {
-  /** With `invalidState`, `callEnded`, `answeredElsewhere`: the state that prevents the request. */
+  /** With `invalidState`, `callEnded` and `answeredElsewhere`: the state that prevents the request. */
   state?: string;
   /** With `alreadyInCall`: the user's own live call. */
   callID?: string;

@@ -20,10 +20,10 @@ export type { Action, Configuration, Told } from "./machine/state.js";
  * All decisions of the SDK: when to publish a message, when to tell the app, when a request has failed. The Swift SDK
  * has the same `ClientMachine`; the scenarios in `Tests/ClientCases` test both.
  *
- * The machine is pure, synchronous and deterministic. It does no I/O and has no clock and no randomness: each method
- * takes the time as an argument and returns actions that the caller performs in their order. Times are milliseconds of
- * any clock that never goes back; the machine never compares this clock with the service's clock (docs/protocol.md,
- * section 5).
+ * The machine is pure, synchronous and deterministic. The machine does no I/O and has no clock and no randomness: each
+ * method takes the time as an argument and returns actions that the caller performs in their order. Times are
+ * milliseconds of any clock that never goes back; the machine never compares this clock with the service's clock
+ * (docs/protocol.md, section 5).
  *
  * The owner calls `timerFired` when `nextDeadline` has come.
  */

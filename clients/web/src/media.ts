@@ -20,7 +20,7 @@ export interface MediaOptions {
   stream?: MediaStream;
 }
 
-/** The state of a remote user's microphone and camera, as that user's page reports the state. */
+/** The state of a remote user's microphone and camera, as reported by that user's page. */
 export interface RemoteStatus {
   user: string;
   muted: boolean;
@@ -48,7 +48,7 @@ export interface MediaEvents {
 const longestMesh = 3;
 /**
  * The shortest time between two page changes of a remote user, in milliseconds. Signals of another page in this time
- * are dropped; the remote page sends them again.
+ * are dropped; the remote page sends these signals again.
  */
 const replacementPause = 1_000;
 /** The number of remembered past pages of a remote user. Late signals of such a page begin no connection. */
@@ -309,7 +309,7 @@ export class CallMedia {
     if (known) return known;
     if (this.isStopped || this.peers.size >= longestMesh || !this.stream) return undefined;
     const peer: Peer = new Peer({
-      // Both sides compute the same polite side: its offer gives way.
+      // Both sides compute the same polite side. The offer of the polite side gives way.
       isPolite: this.client.user > user,
       configuration: () => this.configuration,
       local: this.stream,
@@ -390,8 +390,8 @@ export class CallMedia {
     const restart = (isAnother: boolean) => {
       for (const peer of this.peers.values()) if (isAnother || peer.isBroken) peer.restart();
     };
-    // Some browsers report the type of the network. They also report each new estimate of the bandwidth as a change,
-    // and such a change needs no restart.
+    // Some browsers report the type of the network. These browsers also report each new estimate of the bandwidth as a
+    // change, and such a change needs no restart.
     const network = (navigator as { connection?: EventTarget & { type?: unknown } }).connection;
     let type = network?.type;
     const changed = () => {

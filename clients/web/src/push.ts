@@ -46,7 +46,7 @@ export interface PushEvents {
   show: string;
   /** The call that the user accepted in a notification is over. */
   over: string;
-  /** Whether this user is rung in this browser. Another page may cause the change. */
+  /** Whether this user is now rung in this browser (`isEnabled`). Another page may cause the change. */
   change: boolean;
   /** A registration could not be renewed. */
   error: Error;
@@ -105,7 +105,7 @@ export class CallPush {
     return readAddress() === undefined ? undefined : readWoken()?.user;
   }
 
-  /** Whether this user is rung in this browser, also while no page is open. This stays so until `disable`. */
+  /** Whether this user is rung in this browser, also while no page is open. The value stays true until `disable`. */
   get isEnabled(): boolean {
     return CallPush.isSupported && readWoken()?.user === this.client.user && Notification.permission === "granted";
   }
@@ -142,7 +142,7 @@ export class CallPush {
     });
   }
 
-  /** Ends the registration, as at a logout. The app calls this method before it disconnects the client. */
+  /** Ends the registration, as at a logout. The app calls this method before disconnecting the client. */
   async disable(): Promise<void> {
     if (!CallPush.isSupported) return;
     // The browser may have been enabled for another user meanwhile.
@@ -201,7 +201,7 @@ export class CallPush {
     return done;
   }
 
-  /** Returns the existing subscription, or a new subscription when the existing one has another key. */
+  /** Returns the existing subscription, or a new subscription when the existing subscription has another key. */
   private async subscribe(): Promise<PushSubscription> {
     const { pushManager } = await this.start();
     const key = bytesOf(this.options.applicationServerKey);

@@ -5,7 +5,7 @@
  * Browsers require that the user sees each push: after a push without a notification Chrome shows its own notification,
  * and Safari ends the subscription. So each push shows a notification, and the end of the ringing silently replaces the
  * ringing notification under the same tag. The only exception is a visible page that rings: the user sees the page, and
- * browsers that check this require no more.
+ * browsers that check for a notification require no more.
  */
 
 import { isSeen, plain } from "./text.js";
@@ -55,7 +55,7 @@ export interface PageMessage {
   /**
    * `rings` asks whether the call rings in this page, `takes` whether the page would show the call. A page answers
    * `true` through the port of the message, or not at all. Then a page that answered gets `accept` or `show`. `renew`
-   * says that the subscription has changed.
+   * tells a page that the subscription has changed.
    */
   bellwire: "rings" | "takes" | "accept" | "show" | "renew";
   callID: string;
@@ -132,8 +132,8 @@ interface Content {
   title: string;
   body: string;
   /**
-   * The inviter's name, else the user id. This is the title after the ringing, because the push's title may say that a
-   * call rings.
+   * The inviter's name, else the user id. This text is the title after the ringing, because the push's title may say
+   * that a call rings.
    */
   caller: string;
   createdAt?: number;
@@ -174,7 +174,7 @@ export class RingWorker {
       case "stop":
         return shown ? this.repeat(shown) : this.stop(content);
       default: {
-        // A push of a later service. A notification about the call stays as it is.
+        // The push is of a kind that this version does not know. An existing notification about the call stays.
         const [present] = await this.notifications(content.callID);
         return present ? this.repeat(present) : this.show(content, { silent: true });
       }
@@ -220,7 +220,10 @@ export class RingWorker {
     return this.show({ ...content, kind: "stop", title: content.caller, body }, { silent: true });
   }
 
-  /** Returns the present notification of the call if that is as new. A push may come twice, or after a newer push. */
+  /**
+   * Returns the present notification of the call if the notification is as new as the push. A push may come twice, or
+   * after a newer push.
+   */
   private async shownInstead(content: Content): Promise<Notification | undefined> {
     const [present] = await this.notifications(content.callID);
     const shown = present && contentOf(present);
@@ -411,7 +414,7 @@ function cut(text: string, most: number): string {
 
 const integer = (value: unknown): number | undefined => (Number.isSafeInteger(value) ? (value as number) : undefined);
 
-/** Returns the link if the worker may request it: an HTTPS link, or a link to this computer. */
+/** Returns the link if the worker may request the link: an HTTPS link, or a link to this computer. */
 function linkOf(value: unknown): string | undefined {
   if (typeof value !== "string" || value.length > longest.url) return undefined;
   try {

@@ -10,7 +10,7 @@ const soon = 3_000;
  */
 const often = 3;
 
-/** Detects another client under this device id, for brokers that do not report this. */
+/** Detects another client under this device id, for brokers that do not report another client. */
 export class RivalWatch {
   private displaced = 0;
 

@@ -1,8 +1,9 @@
 import { isDevice, randomID } from "./protocol.js";
 
 /*
- * Several tabs of the same user. Each tab is its own device, and only a single tab rings. Both rest on Web Locks; the
- * browser releases the locks of a closed tab. Without Web Locks, as in Node, each client assumes to be alone.
+ * Several tabs of the same user. Each tab is its own device, and only a single tab rings. The device ids and the right
+ * to ring rest on Web Locks; the browser releases the locks of a closed tab. Without Web Locks, as in Node, each client
+ * assumes to be alone.
  */
 
 /**
@@ -17,8 +18,8 @@ const handOver = 500;
 const handOverOnReload = 10_000;
 
 /**
- * The waits in milliseconds before a tab takes the right to ring. A tab that was never touched may make no sound, so it
- * leaves the right to other tabs: its wait is longer than the delay of a hidden tab's timers, one second.
+ * The waits in milliseconds before a tab takes the right to ring. A tab that was never touched may make no sound, so
+ * such a tab leaves the right to other tabs: the wait is longer than the delay of a hidden tab's timers, one second.
  */
 const ringPauses = { hidden: 150, untouched: 1_200 };
 

@@ -1,4 +1,7 @@
-/** Invisible characters that reverse or separate their neighbors. They can make a name look like another name. */
+/**
+ * Invisible characters that reverse or separate their neighbors. These characters can make a name look like another
+ * name.
+ */
 const deceptive = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
 /** Replaces these characters by visible characters. Joiners stay, because some scripts and emoji need joiners. */

@@ -1,7 +1,7 @@
 /*
- * Browsers let the timers of a hidden page fire only once a minute (Chromium, after five minutes). This is too late for
- * heartbeats and pings. The timers of a dedicated worker are not slowed down, so a single worker for all clients of a
- * page runs beside the page's own timers.
+ * Browsers let the timers of a hidden page fire only once a minute (Chromium, after five minutes). Such timers are too
+ * late for heartbeats and pings. The timers of a dedicated worker are not slowed down, so a single worker for all
+ * clients of a page runs beside the page's own timers.
  */
 
 const script = "const t={};onmessage=({data:[n,d]})=>{clearTimeout(t[n]);delete t[n];if(d>=0)t[n]=setTimeout(()=>{delete t[n];postMessage(n)},d)}";

@@ -26,8 +26,9 @@ export interface ConnectionFailure {
   /** Whether another client has connected under this device's id. Reconnecting would in turn displace that client. */
   isTakenOver?: boolean;
   /**
-   * Whether the broker had accepted the connection and closed it without a reason, as opposed to silence and to an end
-   * by this client. A transport without this field cannot detect another client at brokers that do not report this.
+   * Whether the broker had accepted the connection and then closed the connection without a reason, as opposed to
+   * silence and to an end by this client. Without this field the SDK cannot detect another client at brokers that do
+   * not report another client.
    */
   isDropped?: boolean;
   /** A text for people. */

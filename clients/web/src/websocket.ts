@@ -19,7 +19,7 @@ const longestBacklog = 4_194_304;
 const inflightLimit = 1_000;
 const firstPacketID = 1;
 
-/** A WebSocket class: the browser's, Node's, or that of the package `ws`. */
+/** A WebSocket class: the class of the browser, of Node, or of the package `ws`. */
 export type WebSocketConstructor = new (url: string, protocols: string) => WebSocket;
 
 /** Returns a transport with MQTT over a WebSocket. `implementation` is the global `WebSocket` by default. */
@@ -200,7 +200,7 @@ class WebSocketConnection implements Connection {
     this.cancelAnswerLimit?.();
     const { socket } = this;
     socket.onclose = socket.onmessage = socket.onopen = null;
-    // A socket that is closed before it was open emits an error.
+    // A socket that is closed before its opening emits an error.
     socket.onerror = () => undefined;
     socket.close();
   }

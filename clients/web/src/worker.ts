@@ -1,5 +1,5 @@
 /*
- * The service worker's script. A page can serve the script as it is, or include the script in its own worker by
+ * The service worker's script. A page can serve the script unchanged, or include the script in the page's own worker by
  * `importScripts` or `import`.
  */
 import { RingWorker, type WorkerOptions, type WorkerScope } from "./ringing.js";

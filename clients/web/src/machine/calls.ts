@@ -27,7 +27,7 @@ function isNews(known: KnownCall | undefined, revision: number, madeAt: number):
 const ack = (callID: string, revision: number): Action => publish({ type: "ack", callID, revision });
 
 export function receivedEvent(state: State, event: CallEvent, now: number): Action[] {
-  // Without an ack the service resends the event while it is useful; by then there may be room.
+  // Without an ack the service resends the event while the event is useful; by then there may be room.
   if (!hasRoom(state, event.call)) return [{ act: "refuse", callID: event.callID }];
   const known = knownCall(state, event.callID);
   const news = isNews(known, event.revision, event.time);
@@ -46,8 +46,8 @@ export const receivedUnknownEvent = (state: State, callID: string, revision: num
 ];
 
 /**
- * Learns a call's state from a response. The machine will ignore later events up to that revision, so it tells the app
- * here.
+ * Learns a call's state from a response. The machine will ignore later events up to that revision, so the machine tells
+ * the app here.
  */
 export function learnedOfCall(state: State, { call, time }: Response, now: number): Action[] {
   if (!call || !hasRoom(state, call)) return [];
@@ -77,7 +77,8 @@ function remember(
   const isWelcome = revision === 0;
   const goesBack = call.revision < known.snapshot.revision;
   const isNewest = isWelcome || !goesBack || reference > known.asOf;
-  // A resend does not make a call ring again that the machine gave up locally. Newer events and welcomes do.
+  // A resend does not make a call ring again that the machine gave up locally. Newer events and welcomes make the call
+  // ring again.
   const news = isNews(known, revision, reference);
   const tells = isWelcome || news;
   if (!isWelcome && news) [known.revision, known.time] = [revision, reference];

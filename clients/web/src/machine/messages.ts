@@ -16,15 +16,15 @@ const receiptMargin = 3_000;
  */
 const receiptPatience = 300_000;
 /**
- * The number of remembered ids of shown messages. Beyond it the oldest ids are forgotten; the service sends no message
- * for longer than 600 s.
+ * The number of remembered ids of shown messages. Beyond this number the oldest ids are forgotten; the service sends no
+ * message for longer than 600 s.
  */
 const shownMessages = 4_096;
 const unreceiptedMessages = 256;
 /** Seconds. */
 const defaultTTL = 30;
 
-/** Acks the message on arrival, even before its turn: the sender need not wait for missing messages of others. */
+/** Acks the message on arrival, even before its turn, so that the sender does not wait for other, missing messages. */
 export function receivedMessage(state: State, message: Message, now: number): Action[] {
   const ack = publish({ type: "ack", messageID: message.messageID });
   if (state.shown.has(message.messageID)) return [ack];
@@ -39,7 +39,10 @@ export function receivedMessage(state: State, message: Message, now: number): Ac
   return [ack, ...inOrder(state, message, now).map((each) => deliver({ tell: "message", message: each }))];
 }
 
-/** Follows a message that the app sends. `isUnplaced`: the message gets its place when it leaves the device. */
+/**
+ * Follows a message that the app sends. `isUnplaced`: the message gets its place only when the message leaves the
+ * device.
+ */
 export function follow(state: State, request: Request, isUnplaced: boolean, now: number): void {
   const { type, messageID, to, ttl } = request;
   if (type !== "message.send" || typeof messageID !== "string" || typeof to !== "string") return;
@@ -53,8 +56,8 @@ export function follow(state: State, request: Request, isUnplaced: boolean, now:
 }
 
 /**
- * Stops following the message. Returns true when the receipt is new; a repeated receipt, or a receipt for an app that
- * was restarted, is not.
+ * Stops following the message. Returns true when the receipt is new, and false for a repeated receipt, and for the
+ * receipt of a message that the app sent before a restart.
  */
 export function settle(state: State, receipt: Receipt): boolean {
   const place = state.unreceipted.findIndex((sent) => sent.messageID === receipt.messageID && sent.to === receipt.to);
@@ -108,7 +111,7 @@ export function receiptsDue(state: State, now: number): Action[] {
   return actions;
 }
 
-/** Handles the answer to such a question; no request of the app is open for it. */
+/** Handles the service's answer to a question of `askForReceipts`. No request of the app waits for this answer. */
 export function answeredAgain(state: State, response: Response): Action[] {
   const sent = state.unreceipted.find((each) => each.request.id === response.id);
   return sent ? learnedOfMessage(state, sent.request, response) : [];

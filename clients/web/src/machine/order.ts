@@ -17,7 +17,7 @@ export function inOrder(state: State, message: Message, now: number): Message[] 
   return state.messageStreams.received(message, message.seq, now);
 }
 
-/** Gives up the gaps whose waiting time is over. */
+/** Gives up the gaps that have waited long enough. */
 export const messageGapsPassed = (state: State, now: number): Action[] =>
   state.messageStreams.gapsPassed(now).map((message) => deliver({ tell: "message", message }));
 
@@ -49,8 +49,7 @@ export function hasPlace(state: State, entry: PendingRequest): boolean {
 }
 
 /**
- * Returns the message with its place. When the app sends a message again whose receipt has not come, the message keeps
- * its place.
+ * Returns the message with its place. A message without a receipt keeps its place when the app sends the message again.
  */
 export function placed(state: State, request: Request): Request {
   const { messageID, to } = request;
@@ -77,8 +76,8 @@ function placeOf({ request: { stream, seq }, isUnplaced }: SentMessage): Message
 }
 
 /**
- * The number of recipients with remembered places. Beyond it the machine forgets the recipient with the longest time
- * since the last message.
+ * The number of recipients with remembered places. Beyond this number the machine forgets the recipient with the
+ * longest time since the last message.
  */
 const recipients = 256;
 

@@ -4,7 +4,7 @@
  */
 
 /**
- * An item with a place in a run of its sender. `callID` is set for signals, because each call numbers its signals
+ * An item with a place in a stream of its sender. `callID` is set for signals, because each call numbers its signals
  * separately.
  */
 export interface Placed {
@@ -29,7 +29,7 @@ export interface StreamBounds {
   remembered: number;
 }
 
-/** The number of items that wait in a stream. Beyond it the stream gives its first gap up. */
+/** The number of items that wait in a stream. Beyond this number the stream gives its first gap up. */
 const mostHeld = 64;
 /** The number of streams that are followed. */
 const mostStreams = 64;
@@ -60,7 +60,7 @@ export class OrderedStreams<Item extends Placed> {
     return [...forgotten, ...stream.received(item, seq, now)];
   }
 
-  /** Gives up the gaps whose waiting time is over; `Infinity` gives up all gaps. */
+  /** Gives up the gaps that have waited long enough; `Infinity` gives up all gaps. */
   gapsPassed(now: number): Item[] {
     return this.streams.flatMap((stream) => stream.gapsPassed(now));
   }
@@ -91,7 +91,7 @@ export class OrderedStreams<Item extends Placed> {
 const longestSilent = <Item extends Placed>(streams: OrderedStream<Item>[]): OrderedStream<Item> =>
   streams.reduce((a, b) => (b.lastAt < a.lastAt ? b : a));
 
-/** A run of a sender, brought into order. */
+/** A stream of a sender: delivers its items in order. */
 class OrderedStream<Item extends Placed> {
   /** The next `seq` to deliver; undefined until the stream has begun. */
   private next: number | undefined;
@@ -131,7 +131,7 @@ class OrderedStream<Item extends Placed> {
     return this.drain();
   }
 
-  /** Gives up the gaps before items that have waited too long; all earlier items are delivered first, in order. */
+  /** Gives up the gaps before items that have waited too long. Earlier items are delivered first, in order. */
   gapsPassed(now: number): Item[] {
     const items: Item[] = [];
     while ((this.deadline ?? Infinity) <= now && this.held.length > 0) {

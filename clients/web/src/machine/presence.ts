@@ -80,8 +80,8 @@ export function loggedOut(state: State): Action[] {
 }
 
 /**
- * The owner is about to replace the connection by another with a new token. The device does not go offline for this,
- * and the app is told only when the next connection fails.
+ * The owner is about to replace the connection by another with a new token. The device does not go offline for the new
+ * token, and the app is told only when the next connection fails.
  */
 export function renewing(state: State): void {
   state.link = "offline";
@@ -111,9 +111,9 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
   if (welcome.session !== state.session) return welcomedAnotherSession(state, now);
   state.isAwaitingWelcome = false;
   state.presenceSends = 0;
-  // The device also renews presence while it is busy: each welcome is a chance to learn of a call that is over. The
-  // pause is half of the lease if the service sends the lease. Any value from the service is clamped to a pause between
-  // 1 s and an hour.
+  // The device renews presence even while the device is busy: each welcome is a chance to learn of a call that is over.
+  // The pause is half of the lease if the service sends the lease. Any value from the service is clamped to a pause
+  // between 1 s and an hour.
   const { presenceLease } = welcome;
   state.nextPresence =
     now + (presenceLease === undefined ? state.configuration.presenceRenewal : clamp(presenceLease, 2, 7200) * 500);

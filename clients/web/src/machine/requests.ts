@@ -30,7 +30,10 @@ function waits(entry: PendingRequest, earlier: PendingRequest): boolean {
   return beginsCall(entry) && /^call\.(quit|end|reject|cancel)$/.test(earlier.request.type);
 }
 
-/** Whether a waiting request may leave: no earlier request holds it back, and the order of its recipient has room. */
+/**
+ * Whether a waiting request may leave: the request waits for no earlier request, and the window of its recipient has
+ * room.
+ */
 const mayLeave = (state: State, entry: PendingRequest): boolean =>
   !state.pending.slice(0, state.pending.indexOf(entry)).some((earlier) => waits(entry, earlier)) && hasPlace(state, entry);
 

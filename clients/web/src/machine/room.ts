@@ -33,8 +33,8 @@ function standing(state: State, call: CallObject, isLive: boolean): Standing {
 }
 
 /**
- * Whether the machine may store the call. When false, the machine would have to forget the call at once, so it must
- * ignore the call.
+ * Whether the machine may store the call. When false, the machine would have to forget the call at once, so the machine
+ * must ignore the call.
  */
 export const hasRoom = (state: State, call: CallObject): boolean => !isLiveFor(state, call) || room(state, call) !== "none";
 
@@ -61,7 +61,7 @@ export function makeRoom(state: State, call: CallObject): Action[] | undefined {
   return found.isLive ? [deliver({ tell: "gone", call: found.snapshot })] : [];
 }
 
-/** Returns whether there is room, or the call to forget for it. */
+/** Returns whether there is room, or the call to forget to make room. */
 function room(state: State, call: CallObject): "free" | "none" | KnownCall {
   if (state.calls.length < state.configuration.knownCalls || knownCall(state, call.callID)) return "free";
   const standings = state.calls.map((known) => standing(state, known.snapshot, known.isLive));

@@ -52,6 +52,6 @@ export function receivedSignal(state: State, signal: Signal, now: number): Actio
   return state.signalStreams.received(signal, signal.seq, now).map((each) => deliver({ tell: "signal", signal: each }));
 }
 
-/** Gives up the gaps whose waiting time is over. */
+/** Gives up the gaps that have waited long enough. */
 export const signalGapsPassed = (state: State, now: number): Action[] =>
   state.signalStreams.gapsPassed(now).map((signal) => deliver({ tell: "signal", signal }));

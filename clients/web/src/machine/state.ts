@@ -18,7 +18,7 @@ export type Told =
   | { tell: "snapshot"; call: CallObject }
   /** The countdown of a ringing invitation passed without news from the service: the app must stop ringing. */
   | { tell: "invitationExpired"; call: CallObject }
-  /** The call is over for an unknown reason, or the machine had to forget it because too many calls ring. */
+  /** The call is over for an unknown reason, or the machine had to forget the call because too many calls ring. */
   | { tell: "gone"; call: CallObject }
   | { tell: "signal"; signal: Signal }
   | { tell: "message"; message: Message }
@@ -108,7 +108,7 @@ export interface KnownCall {
   asOf: number;
   /** Whether the app considers the call live, with this user pending or accepted. */
   isLive: boolean;
-  /** The time of the last news of the call, and the number of their connection. */
+  /** The time of the last news of the call, and the number of the connection that brought the news. */
   heardAt: number;
   connection: number;
   countdown?: Countdown | undefined;
@@ -181,10 +181,10 @@ export interface State {
 
   /** The time at which the machine asks for another token; undefined when unknown or done. */
   tokenRenewal: number | undefined;
-  /** Whether the connection is being replaced for a new token; the app is not told of this. */
+  /** Whether the connection is being replaced for a new token, of which the app is not told. */
   isRenewing: boolean;
 
-  /** The interval in milliseconds; the welcome sets it. */
+  /** The interval of heartbeats in milliseconds, as the welcome sets the interval. */
   heartbeatInterval: number;
   /** Requests in the order of the app's calls. A linear search suffices for their small number. */
   pending: PendingRequest[];

@@ -4,8 +4,8 @@ import { type Action, type State, clamp } from "./state.js";
 /* A new token before the current token ends (docs/protocol.md, section 1, Tokens). The app is not told. */
 
 /**
- * The time before the end of a token at which the machine asks for another, in milliseconds. A token with a life of
- * less than twice this time is renewed in the middle of its life.
+ * The time before the end of a token at which the machine asks for another token, in milliseconds. A token with a life
+ * of less than twice this time is renewed in the middle of its life.
  */
 const renewalMargin = 60_000;
 /**
