@@ -15,7 +15,7 @@ struct Outbox {
         let messageID: MessageID
         let to: UserID
         let data: JSONText
-        /// When the message's time limit ends, in milliseconds of any clock that never goes back.
+        /// The end of the message's time limit, in milliseconds of a clock that never goes back.
         let deadline: Int64
     }
 
@@ -34,7 +34,7 @@ struct Outbox {
     /// The number of messages under way to all peers: below the number that the service lets wait for a single sender
     /// (100).
     static let underWay = 64
-    /// The number of messages that wait behind the messages under way.
+    /// The bound on messages that wait behind the messages under way.
     static let waiting = 1_024
     /// The time without a receipt after which a peer counts as out of reach, in milliseconds.
     static let patience: Int64 = 1_000

@@ -38,7 +38,7 @@ final class SignalSession: @unchecked Sendable {
     /// The messages that the app got. After a logout the service sends the next client all messages without a known ack
     /// again.
     private var shown = ShownMessages()
-    /// The messages that came before the app was told that it is logged in.
+    /// The messages that came before the app was told of the login.
     private var early: [String] = []
 
     init(_ configuration: BellwireConfiguration, userID: String, transport: (any Transport)? = nil) {
@@ -96,7 +96,7 @@ final class SignalSession: @unchecked Sendable {
         if !isLoggedIn { end("the login failed") }
     }
 
-    /// Returns the error of a failed login. The broker does not say why it refuses a token.
+    /// Returns the error of a failed login. A broker that refuses a token gives no reason.
     private func reason(_ error: SignalingError) -> NSError {
         guard isRefused, error.code == .notConnected, tokens.hasEnded else { return SignalClientError.ofLogin(error) }
         return SignalClientError.make(SignalClientError.tokenExpired, "the token has ended")

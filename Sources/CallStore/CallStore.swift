@@ -10,7 +10,8 @@ package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore
     /// A short name of the store for logs, without credentials.
     var summary: String { get }
 
-    /// A text for the log that says how much a crash of the store's machine may lose; nil while this is not known.
+    /// A text for the log that says how much a crash of the store's machine may lose; nil while the durability is not
+    /// known.
     var durability: String? { get }
 
     /// A text for the log that names a setting of the store that may lose calls, and the remedy; nil when no such

@@ -52,8 +52,7 @@ package final class MemoryCallStore: CallStore {
         self.clock = clock
     }
 
-    /// Adds records that cannot be decoded, because they are damaged or of a later version, and whose deadlines have
-    /// passed.
+    /// Adds records with past deadlines that cannot be decoded, because the records are damaged or of a later version.
     package func addUnreadable(_ count: Int, dueAt deadline: Milliseconds) {
         for number in 0..<count {
             contents.entries[.call(CallID("unreadable-\(number)")!)] = Entry(

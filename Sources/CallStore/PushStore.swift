@@ -39,8 +39,8 @@ extension RegistrationStore {
     package func boundPushes() async throws(StoreError) -> Int { try await boundPushes(most: PushLimits.queued) }
 }
 
-/// The queue of calls that may need a push. A commit with `pushes` enters its call, and a worker claims the call.
-/// `PushQueue` defines the rules.
+/// The queue of calls that may need a push. A commit with `pushes` puts its call into the queue, and a worker claims
+/// the call. `PushQueue` defines the rules.
 package protocol PushStore: RegistrationStore, RecordStore, TimelineStore, WorkerStore {
     /// Stores the push policy of a process with push. The policy that was stored last applies, even after that process
     /// has ended.

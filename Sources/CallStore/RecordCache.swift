@@ -6,7 +6,7 @@ import Glibc
 package struct RecordCache {
     package init() {}
 
-    /// This is a class because entries are large, and dictionaries move their values.
+    /// The type is a class because entries are large, and dictionaries move their values.
     private final class Entry {
         let bytes: [UInt8]
         let record: Record

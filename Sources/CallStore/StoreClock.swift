@@ -16,7 +16,8 @@ package struct MachineClock: Sendable {
     package static let system = MachineClock(
         boot: { SystemClock.boot.milliseconds }, wall: { SystemClock.wall.milliseconds }, bootID: readBootID())
 
-    /// Returns both clocks at the same moment. A process that is stopped between the two readings reads again.
+    /// Returns both clocks at the same moment: if the process stood still between the two readings, both are read
+    /// again.
     package func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
         var before = boot()
         for _ in 0..<Self.attempts {
@@ -111,7 +112,7 @@ package struct StoreClock: Sendable {
 /// A set clock must neither end the ringing of a call early nor prolong the ringing. The time for serving calls
 /// therefore continues by the coordinators' own clocks, and follows the set clock at the rate of `ClockBounds.slew`.
 package struct SharedClock: Equatable, Sendable {
-    /// The agreed time minus the time of the store's machine.
+    /// The time on which all coordinators agree, minus the time of the store's machine.
     package private(set) var correction: Milliseconds = 0
     /// The agreed time at the last look of any process.
     package private(set) var last: Milliseconds = 0

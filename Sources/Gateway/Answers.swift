@@ -28,7 +28,7 @@ extension RelayedRequest.Answer {
     }
 
     /// A woken device must not learn of calls for which it has no key, and can do nothing about a coordinator that does
-    /// not know its request.
+    /// not know the request.
     private func problem(_ error: SignalingError) -> Problem {
         guard case .ring = self else { return Problem(error) }
         switch error.code {

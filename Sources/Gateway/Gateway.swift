@@ -55,7 +55,7 @@ package final class Gateway: Sendable {
     private let threads: Mutex<[pthread_t]>
     package var port: Int { server.port }
 
-    /// - Parameter store: belongs to the gateway from now on, in its own thread.
+    /// - Parameter store: from now on only the reader's thread of this gateway uses the store.
     package init(
         _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {

@@ -32,7 +32,8 @@ struct RelayedRequest {
         case nothing
         /// The response to a woken device.
         case ring
-        /// The request has no response: 204 when the broker has accepted the request.
+        /// The service sends no response to such a request. The HTTP response is 204 when the broker has accepted the
+        /// request.
         case unanswered
         /// `{"code","message"}`.
         case zegoCall(ZegoAnswer)

@@ -3,7 +3,7 @@ package struct HTTPAnswer: Sendable {
     package enum Outcome: Sendable, Equatable {
         /// The server has responded, with any status; a redirect is a response like any other.
         case answered(Response)
-        /// The request was not begun: too many others went before it, or the sender has stopped.
+        /// The request was not begun: too many other requests went before, or the sender has stopped.
         case notTried(reason: String)
         /// `handOverBefore` passed before a connection was ready. No byte of the request has left.
         case notHandedOver

@@ -135,8 +135,8 @@ final class SenderLoop {
     }
 
     /// Ends a silent HTTP/2 connection. Such a connection takes further requests even after a request without a
-    /// response in time. If no response came on the connection since that request, or in the last half of its time, the
-    /// server has probably lost the connection.
+    /// response in time. After a request without a response, the server has probably lost the connection if no response
+    /// to any request came since that request's hand-over, or during the last half of that request's time limit.
     private func judge(_ transfer: Transfer, _ code: CURLcode, _ outcome: HTTPAnswer.Outcome) {
         guard let handedOver = transfer.handedOver else { return }
         if case .answered = outcome {

@@ -21,8 +21,8 @@ extension IPAddress {
 
     private static let translated = network("64:ff9b::/96")
     private static let relayed = network("2002::/16")
-    /// All addresses that are assigned so far (RFC 4291, section 2.4). Addresses outside are refused without a further
-    /// kind.
+    /// The range of all public IPv6 addresses so far (RFC 4291, section 2.4). Addresses outside this range are refused
+    /// as "not a public address".
     private static let globalUnicast = network("2000::/3")
 
     private static let specialV4: [(network: Network, kind: String)] = [

@@ -17,7 +17,7 @@ final class Transfer {
     private var isLate = false
     /// Whether the transfer only opens a connection for other requests.
     let isWarmUp: Bool
-    /// The time of its beginning, by the boot clock.
+    /// The time when the transfer began, by the boot clock.
     private let start: Int64
     /// Whether the request may have reached the server.
     private(set) var wasHandedOver = false
@@ -166,7 +166,8 @@ final class Transfer {
     /// Whether a connection was opened for this transfer.
     var hadNewConnection: Bool { !sockets.isEmpty }
 
-    /// Whether that connection is gone: curl closes an HTTP/1 connection together with a request that does not leave.
+    /// Whether no connection of this transfer is open: curl closes an HTTP/1 connection together with a request that
+    /// does not leave.
     var hasLostConnection: Bool { !sockets.contains(where: openSockets.isOpen) }
 
     /// Returns the outcome of a transfer that curl has ended with `code`.

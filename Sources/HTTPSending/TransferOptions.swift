@@ -77,6 +77,6 @@ struct TransferOptions {
     private static let sharedConnectionKept = 3_600
     /// The seconds of silence before a keep-alive probe.
     private static let aliveAfter = 30
-    /// The seconds before the file of authorities is read again.
+    /// The seconds before curl reads the file of authorities again.
     private static let authoritiesKept = 600
 }

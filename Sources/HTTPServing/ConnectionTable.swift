@@ -180,7 +180,8 @@ final class ConnectionTable: Sendable {
     }
 
     /// Ends the streams that were broken off, and the streams whose client has gone, because microhttpd ignores silent
-    /// streams. Also ends idle connections whose client has gone, because microhttpd does not always notice this.
+    /// streams. Also ends idle connections whose client has gone, because microhttpd does not always notice a client
+    /// that has gone.
     private func sweepStreams() {
         let lost = state.withLock { state in
             var lost: [HTTPStream] = []

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A request, with the means to respond.
 package final class HTTPExchange: Sendable {
-    /// The method as the client sent it: `GET`.
+    /// The method in the client's spelling, such as `GET`.
     package let method: String
     /// The path as the client sent it, percent-encoded, in printable ASCII: `/calls/a%2Fb`. `RequestPath` parses the
     /// path.
@@ -68,7 +68,7 @@ package final class HTTPExchange: Sendable {
         stage.withLock { stage in
             switch stage {
             case .serving:
-                // Under the lock, so that no thread resumes the connection before it is suspended.
+                // This call is under the lock, so that no thread resumes the connection before the suspension.
                 connection.suspend()
                 stage = .suspended(connection)
                 return nil

@@ -22,8 +22,8 @@ package struct HTTPServerCounts: Sendable, Equatable {
 
     /// The open connections.
     package var open = 0
-    /// The connections that were closed, or whose request was answered 503, because there were too many and none was at
-    /// rest.
+    /// The connections that were closed or got the response 503, because there were too many connections and none was
+    /// at rest.
     package var refused = 0
     /// The connections at rest that were closed for a newcomer.
     package var gaveWay = 0

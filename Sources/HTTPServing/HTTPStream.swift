@@ -109,7 +109,7 @@ package final class HTTPStream: Sendable {
             switch state.phase {
             case .broken, .over: return .broken
             case .open where state.waiting.isEmpty:
-                // Under the lock, so that no thread resumes the connection before it is suspended.
+                // This call is under the lock, so that no thread resumes the connection before the suspension.
                 connection.suspend()
                 state.suspended = connection
                 return .none

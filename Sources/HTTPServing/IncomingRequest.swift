@@ -1,4 +1,4 @@
-/// A request while it is read and answered. Only microhttpd's thread uses this class.
+/// A request, from the reading to the end of the response. Only microhttpd's thread uses this class.
 final class IncomingRequest {
     /// Path and query.
     let target: String

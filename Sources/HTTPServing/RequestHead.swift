@@ -3,7 +3,7 @@ struct RequestHead {
     struct Field: Sendable {
         /// The name in lower case.
         let name: String
-        /// The value with trailing spaces, as microhttpd reads it.
+        /// The value. microhttpd leaves trailing spaces in the value.
         let value: String
     }
 

@@ -82,7 +82,7 @@ final class RequestServer {
         guard let request = requests.removeValue(forKey: connection) else { return }
         request.exchange?.end()
         request.stream?.finish()
-        // microhttpd never reports its own responses as complete; its own responses answer input that is not HTTP.
+        // microhttpd itself responds to input that is not HTTP, and never reports these responses as complete.
         let status = isComplete || !request.isAnswered ? bellwire_http_status(connection.pointer) : 0
         table.complete(connection, .init(status: Int(status)))
     }

@@ -17,7 +17,7 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
         self.database = database
     }
 
-    /// Parses `url`, or returns nil when it has another form. User and password may be percent-encoded.
+    /// Parses `url`; returns nil when `url` has another form. User and password may be percent-encoded.
     package init?(url text: String) {
         guard let url = ServerURL(text), url.scheme == "redis" else { return nil }
         guard let database = url.path.isEmpty ? 0 : UInt16(url.path) else { return nil }

@@ -118,8 +118,8 @@ extension RedisCallStore {
 
     // MARK: Bytes
 
-    /// Deletes entries of the users with the most bytes until all are at one level. In every partition, each of these
-    /// users gives up a share.
+    /// Deletes entries of the users with the most bytes, so that all these users are at one level of bytes. In every
+    /// partition, each of these users gives up a share.
     private func boundBytes(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> Int {
         let places = try await counts(endpoint).filter { $0.count.bytes > 0 }
         let excess = places.reduce(0) { $0 + $1.count.bytes } - bounds.bytes

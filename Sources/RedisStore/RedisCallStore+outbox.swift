@@ -22,7 +22,7 @@ extension RedisCallStore: OutboxStore {
         var age: [UInt8] { key("age") }
         /// The worker that has claimed each line.
         var holders: [UInt8] { key("holders") }
-        /// "attempts:first" of lines whose first revision was tried.
+        /// "attempts:first" of lines with attempts for their first revision.
         var attempts: [UInt8] { key("attempts") }
         /// w: waiting revisions, d: dead letters, b: bytes of both.
         var counts: [UInt8] { key("counts") }

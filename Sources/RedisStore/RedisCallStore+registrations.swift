@@ -52,7 +52,7 @@ extension RedisCallStore {
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }
 
-    /// Keeps the process as one that pushes until `life` milliseconds from now. The score of a process is this end.
+    /// Stores that the process pushes until `life` milliseconds from now. The score of a process is this end.
     package func pushes(_ process: WorkerID, for life: Milliseconds) async throws(StoreError) {
         let now = try await now()
         var pipeline = try session.pipeline()

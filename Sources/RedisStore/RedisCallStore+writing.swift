@@ -213,8 +213,8 @@ extension RedisCallStore {
     }
 
     /// Adds the steps after the commits: claims are given up, and ended calls are entered into users' lists. No request
-    /// waits for these steps. When a claim is not given up, any call that needs it takes over; a reader of a list also
-    /// reads the calls.
+    /// waits for these steps. When a claim is not given up, any call that needs the claim takes over; a reader of a
+    /// list also reads the calls.
     private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
         var pipeline = try session.pipeline()
         for user in overfull {

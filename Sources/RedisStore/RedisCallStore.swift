@@ -20,7 +20,7 @@ package final class RedisCallStore: CallStore {
         static let danglingDue: Milliseconds = 60_000
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"
-        /// A user's list is trimmed when it is longer than the bound by a tenth, and not at each call end.
+        /// A user's list is trimmed when the list is longer than the bound by a tenth, and not at each call end.
         static let historySlack = 10
         /// The number of entries of a user's list that are checked for live calls at a time.
         static let entriesPerTidying = 256

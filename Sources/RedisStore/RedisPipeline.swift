@@ -6,8 +6,7 @@ struct RedisPipeline {
     /// The place of a command in `bytes`.
     struct Command {
         let range: Range<Int>
-        /// Whether the command is a script. Redis does not run a script that it does not know; other commands may be
-        /// repeated.
+        /// Whether the command is a script. Redis does not run an unknown script; other commands may be repeated.
         let isScript: Bool
     }
 

@@ -5,7 +5,7 @@ import SignalingProtocol
 
 /// Redis's reply to one command, read in place without copies.
 struct RedisReply {
-    /// Frees a reply of hiredis when the last reference to it goes.
+    /// Frees a reply of hiredis when the last reference to the reply goes.
     fileprivate final class Owner {
         let raw: UnsafeMutablePointer<redisReply>
         init(_ raw: UnsafeMutablePointer<redisReply>) { self.raw = raw }

@@ -78,8 +78,8 @@ package enum RedisScript: CaseIterable {
     /// holders, attempts, owners of lines and dead letters. ARGV: record, numbers. Returns the number of dead letters.
     case replayLetters
     /// Makes a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, value, bound on
-    /// apps per device, bound on devices per user. Returns three words for each registration that this ended: name,
-    /// begin, digest of its target.
+    /// apps per device, bound on devices per user. Returns three words for each registration that the new registration
+    /// ended: name, begin, digest of the target.
     case register
     /// Ends registrations of a device. KEYS: the user's registrations. ARGV: now, life of a registration, device,
     /// platform or "", app or "". Returns the ended registrations, as `register` does.

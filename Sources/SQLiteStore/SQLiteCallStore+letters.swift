@@ -52,7 +52,7 @@ extension SQLiteCallStore {
         return !found.isEmpty
     }
 
-    /// Returns the first entries of the lines without a claim, the earliest lines first.
+    /// Returns the first entry of each line that no worker has claimed, the earliest lines first.
     private func oldest(_ endpoint: EndpointName, limit: Int64) throws(StoreError) -> [OutboxItem] {
         guard limit > 0 else { return [] }
         let ids = try database.query(

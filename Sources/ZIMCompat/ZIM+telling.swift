@@ -1,7 +1,7 @@
 internal import DropInSupport
 internal import SignalingProtocol
 
-/// The way from notices to the app's handler, on the main queue.
+/// Passes notices to the app's handler, on the main queue.
 extension ZIM {
     func tell(_ notice: Notice) {
         guard let handler else { return }
@@ -24,7 +24,7 @@ extension ZIM {
         }
     }
 
-    /// Reports the same news by the names of ZIM up to 2.8, to the inviting user only.
+    /// Also reports the answers by the callbacks of ZIM up to 2.8. Only the inviting user gets these reports.
     private func tellAnswers(_ handler: any ZIMEventHandler, _ members: [MemberSnapshot], _ callID: String) {
         for member in members {
             switch member.state {

@@ -30,7 +30,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
 
     // MARK: The instance
 
-    /// Sets the deployment. Call this before `create`; a present login stays as it is.
+    /// Sets the deployment. Call this method before `create`; a present login stays unchanged.
     public static func configure(_ configuration: BellwireConfiguration) {
         common.withLock { $0.configuration = configuration }
     }
@@ -65,7 +65,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Sets the handler of events and holds it weakly; nil removes the handler.
+    /// Sets the handler of events, and holds the handler weakly; nil removes the handler.
     public func setEventHandler(_ handler: (any ZIMEventHandler)?) {
         state.withLock { $0.handler = WeakOnMain(handler) }
     }

@@ -22,7 +22,7 @@ extension ZegoConnection {
 
     /// Holds requests back while this device leaves calls of an earlier run of the app, and returns whether `request`
     /// waits. The present run knows nothing of such a call, and the service would refuse every other call until the
-    /// missing heartbeats end this user's part. So the device leaves that call before it makes or accepts another call.
+    /// missing heartbeats end this user's part. So the device leaves that call before making or accepting another call.
     private func waits(
         _ request: ZegoRequest, _ client: SignalingClient, _ callback: Callback
     ) throws(ZegoError) -> Bool {

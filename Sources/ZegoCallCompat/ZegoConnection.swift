@@ -40,7 +40,7 @@ final class ZegoConnection: @unchecked Sendable {
     static let mostWaiting = 256
     /// The time limit for leaving each call.
     static let quitTime = Duration.seconds(5)
-    /// The events that came before the app was told that it is connected.
+    /// The events that came before the app was told of the connection.
     private var early: [ClientEvent] = []
     private static let mostEarly = 1_024
 
@@ -112,7 +112,7 @@ final class ZegoConnection: @unchecked Sendable {
         complete(completion, error.map(refusal))
         guard number == clientNumber, let client else { return }
         guard error == nil else {
-            // The connection is kept for an app that has connected before: the client goes on trying.
+            // If an earlier `connect` has succeeded, the connection is kept: the client goes on trying.
             if !isLoggedIn { end() }
             return
         }

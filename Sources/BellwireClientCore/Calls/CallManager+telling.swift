@@ -44,7 +44,7 @@ extension CallManager {
     }
 
     func follow(_ call: Call) {
-        // After a glare merge this may be another call than the requested one.
+        // After a glare merge the call may be another call than the requested call.
         let others = current.withLock { current in
             (current.call, current.callID) = (call, call.id)
             defer { current.crossing = [] }
@@ -111,7 +111,7 @@ extension CallManager {
         }
     }
 
-    /// Returns this user's own last step as the reason, if there was one, and `other` otherwise.
+    /// Returns this user's own last step as the reason; `other` without such a step.
     private func reason(_ call: Call, _ other: Reason) -> Reason {
         current.withLock { $0.call?.id == call.id ? $0.intent : nil } ?? other
     }

@@ -94,7 +94,7 @@ public final class CallManager: Sendable {
         }
     }
 
-    /// Ends a call whose invitation got no response: the service may have served the invitation, and no phone is to
+    /// Ends a call after its invitation got no response: the service may have served the invitation, and no phone is to
     /// ring on.
     private func takeBack(_ callID: CallID) {
         let client = client
@@ -112,7 +112,7 @@ public final class CallManager: Sendable {
     }
 
     /// Makes a waiting call (`waitingCalls`) the manager's call, which rings: `accept()` and `reject(_:)` then apply to
-    /// the call. The app hangs up the present call before.
+    /// the call. The app must hang up the present call before.
     ///
     /// - Throws: `invalidState` when there is another call, or when the waiting call does not ring any more.
     public func take(_ call: Call) throws(SignalingError) {

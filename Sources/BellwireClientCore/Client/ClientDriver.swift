@@ -20,7 +20,7 @@ final class ClientDriver: Sendable {
         /// The present broker connection; nil while there is none.
         var link: (any TransportConnection)?
         var linkNumber = 0
-        /// The events of a connection that came before the machine knew of the connection.
+        /// The events that came on a connection before the machine knew of the connection.
         var early: [TransportEvent] = []
         /// Tells the connecting task how its connection ended; nil asks for another connection, with another session or
         /// token.
@@ -49,7 +49,7 @@ final class ClientDriver: Sendable {
         /// Why the last attempt to connect failed.
         var problem = "no answer yet"
         var iceServers: [IceServer] = []
-        /// The error that the service sent on this connection before the broker ended it.
+        /// The error that the service sent on this connection before the broker ended the connection.
         var lastError: ErrorCode?
         var book: CallBook
     }

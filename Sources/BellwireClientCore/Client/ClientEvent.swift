@@ -10,7 +10,8 @@ public enum ClientEvent: Equatable, Sendable {
     case offline(reason: String)
     /// An event of the protocol (docs/protocol.md, section 5), each once and in the order of revisions.
     case event(Event)
-    /// A call as a response or a welcome brought it, when that state is newer than all earlier events of this stream.
+    /// The state of a call from a response or a welcome, when that state is newer than all earlier events of this
+    /// stream.
     case snapshot(CallSnapshot)
     /// The countdown of a ringing invitation has passed without news from the service: stop ringing. The invitee gets
     /// this event, and the inviter when no invitee has answered.

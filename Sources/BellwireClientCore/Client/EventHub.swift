@@ -36,7 +36,7 @@ final class EventHub<Element: Sendable>: Sendable {
         if case .dropped = reader.yield(element) { dropCount.wrappingAdd(1, ordering: .relaxed) }
     }
 
-    /// Removes elements that are kept for the first reader and no longer concern it.
+    /// Removes the elements that are kept for the first reader and no longer concern that reader.
     func withdraw(_ isOver: (Element) -> Bool) { state.withLock { $0.kept?.removeAll(where: isOver) } }
 
     func finish() {

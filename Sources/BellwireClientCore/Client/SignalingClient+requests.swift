@@ -15,8 +15,8 @@ extension SignalingClient {
         return try await requests.perform(.invite(invite))
     }
 
-    /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` this may
-    /// be the call of the invitee's earlier invitation of this user.
+    /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` the
+    /// result may be the call of the invitee's earlier invitation of this user.
     public func call(_ invite: Request.Invite) async throws(SignalingError) -> Call {
         let success = try await self.invite(invite)
         let driver = driver

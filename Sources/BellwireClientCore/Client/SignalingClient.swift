@@ -56,8 +56,9 @@ public final class SignalingClient: Sendable {
         /// client sends no heartbeats for these calls until the app touches such a call, and `orphanedCalls` names the
         /// calls.
         package var resumesCalls = true
-        /// The number of unread events that are kept; 1024 by default. Beyond that number the oldest are dropped and
-        /// counted in `droppedEvents`: each later event of a call carries the whole call.
+        /// The number of unread events that are kept; 1024 by default. Beyond that number the oldest events are dropped
+        /// and counted in `droppedEvents`. A drop loses no state, since each later event of a call carries the whole
+        /// call.
         public var eventBuffer = 1024
 
         public init(user: UserID, device: DeviceID, transport: any Transport) {

@@ -2,8 +2,9 @@ import SignalingProtocol
 
 /// Events about calls, and the machine's record of each call (docs/protocol.md, section 5).
 extension ClientMachine {
-    /// A welcome ends an unlisted call whose last news is older than this, in milliseconds. The service resends unacked
-    /// events for 60 s, so after 90 s the welcome cannot have crossed with newer news of the call.
+    /// The age of a call's last news, in milliseconds, from which a welcome ends the call if the welcome does not list
+    /// the call. The service resends unacked events for 60 s, so after 90 s the welcome cannot have crossed with newer
+    /// news of the call.
     static let resyncAfter: Int64 = 90_000
 
     mutating func received(_ event: Event, now: Int64) -> [Action] {

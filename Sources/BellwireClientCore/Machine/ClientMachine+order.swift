@@ -140,8 +140,8 @@ struct MessagePlaces: Sendable {
         return message.seq
     }
 
-    /// Takes back the `seq` of a refused message. When no message was sent after the refused one, the next message gets
-    /// this `seq`; else the recipient waits until its gap is given up.
+    /// Takes back the `seq` of a refused message. When no message was sent after the refused message, the next message
+    /// gets this `seq`; else the recipient waits until the recipient gives up the gap.
     mutating func takeBack(_ message: Request.Message) {
         guard let run = runs[message.to], message.stream == run.stream, message.seq == run.next - 1 else { return }
         runs[message.to]?.next -= 1

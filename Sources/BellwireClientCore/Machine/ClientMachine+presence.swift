@@ -115,7 +115,7 @@ extension ClientMachine {
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
-        // Reconnecting always has a pause; the service answers the presence that is published after it.
+        // Reconnecting always has a pause; the service answers the presence that is published after the pause.
         if let last = lastSessionRenewal, now - last < Self.sessionPause {
             presence.isAwaitingWelcome = true
             presence.sends = 0

@@ -34,8 +34,8 @@ extension ClientMachine {
         return [.renewToken]
     }
 
-    /// Prepares to replace the connection by a connection with another token. The device does not go offline for that,
-    /// and the app is told only if the next connection fails.
+    /// Prepares to replace the connection by a connection with another token. The device does not go offline for the
+    /// new token, and the app is told only if the next connection fails.
     package mutating func renewing() {
         link = .offline
         presence = PresenceSchedule()

@@ -18,7 +18,7 @@ struct PendingRequest: Sendable, Equatable {
     /// When the request fails.
     let deadline: Int64
     var stage: Stage
-    /// Whether this is a message that is to get a `seq` in the stream, and has not left this device.
+    /// Whether the request is an ordered message that has not left this device and so has no `seq` yet.
     var isUnplaced = false
     /// The last answer that asked for another try.
     var refusal: SignalingError?

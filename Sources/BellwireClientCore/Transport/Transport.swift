@@ -95,8 +95,8 @@ public struct TransportError: Error, Sendable, Equatable, CustomStringConvertibl
         case unreachable
         /// The broker refused CONNECT or a subscription.
         case refused
-        /// The connection is gone. `isClean`: the broker closed it without giving a reason, as when another connection
-        /// displaces this one at a broker that does not say so.
+        /// The connection is gone. `isClean`: the broker closed the connection without a reason. Some brokers do so
+        /// when another connection displaces this connection.
         case lost(isClean: Bool)
         /// The broker said that another connection has this client id now (MQTT 5: DISCONNECT with 0x8E).
         case takenOver

@@ -51,8 +51,8 @@ package struct Decision: ~Copyable {
     package var refresh: [DeviceAddress] = []
     /// The devices in `refresh` that sent a stale ack.
     package var stale: [DeviceAddress] = []
-    /// The devices in `refresh` that assume to be in the call and are not. They have forgotten all events that they
-    /// acknowledged before.
+    /// The devices in `refresh` that assume to be in the call and are not. These devices have forgotten all events that
+    /// they acknowledged before.
     package var astray: [DeviceAddress] = []
     /// The due resends.
     package var resends: [Delivery] = []

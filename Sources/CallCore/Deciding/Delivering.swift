@@ -103,8 +103,9 @@ package struct Delivering {
         return Delivery(user: user, device: device, event: event, online: online)
     }
 
-    /// Returns a placeholder for a device without presence and acks, which may still listen. Every device of a user who
-    /// has not answered or joined gets the same events, so any valid device id will do.
+    /// Returns a placeholder for an unknown device of the user, which may listen although the device has no presence
+    /// and no acks. Every device of a user who has not answered or joined gets the same events, so any valid device id
+    /// will do.
     private func unknownDevice(of user: UserID) -> DeviceView {
         DeviceView(address: DeviceAddress(userID: user, deviceID: DeviceID("unknown")!), acked: 0)
     }

@@ -32,7 +32,7 @@ package struct ServiceSettings: Sendable, Equatable {
 /// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,
 /// Rate limits).
 package struct UserQuotas: Sendable, Equatable {
-    /// The number of a user's unanswered invitations. Each is resent until it is acked or over.
+    /// The number of a user's unanswered invitations. Each message is resent until the message is acked or over.
     package var liveInvitations = 100
     /// The number of these invitations that may ring at the same invitee.
     package var pairInvitations = 5
@@ -79,7 +79,8 @@ package enum ServiceBounds {
     package static let callsPerWelcome = 50
     /// The number of a user's live calls that are loaded when all of them are meant.
     package static let callsOfUser = 1_000
-    /// The number of queued messages that a device gets when it comes online. The others follow by their resends.
+    /// The number of queued messages that a device gets when the device comes online. The others follow by their
+    /// resends.
     package static let messagesPerWelcome = 64
     /// The time, in milliseconds, that a session counts as new after its presence message: the clocks of store and
     /// coordinator differ a little.

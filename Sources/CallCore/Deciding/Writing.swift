@@ -30,7 +30,7 @@ package struct Writing {
                 expiresAt: now + settings.cancelMemory)
         }
         guard let machine = decision.subject.machine else { return nil }
-        // Each access to a property of a decision copies the call, so the values are copied once.
+        // Each access to a property of `decision` would copy the call, so `before` and `call` are read only once.
         let before = decision.subject.before
         let call = machine.call
         guard call != before || decision.asksForPushes else { return nil }

@@ -87,8 +87,8 @@ package struct Call: Equatable, Sendable {
     package var autoEnd: Bool { facts.autoEnd }
     /// The delay after which an invitation counts as not received; nil when the call does not check this.
     package var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
-    /// The device and the request that created the call. They identify a resent invite no matter how late the resend
-    /// comes.
+    /// The device and the request that created the call. These fields identify a resent invite, no matter how late the
+    /// resend comes.
     package var origin: RequestKey { facts.origin }
     /// The digest of the content of that request.
     package var originDigest: Int64? { facts.originDigest }

@@ -11,7 +11,8 @@ extension CallMachine {
         guard let index = index(acting.user) else {
             return try joinAsStranger(join, acting, activeElsewhere: activeElsewhere, profile)
         }
-        // For a user who has blocked the inviter, this is a call of other users. Such a call may be open to all users.
+        // For a user who has blocked the inviter, the call is a call of other users. Such a call may be open to all
+        // users.
         if call.members[index].isWithheld {
             guard call.joinPolicy == .anyone, call.mode == .advanced, call.isLive else { throw .callNotFound }
         }

@@ -8,8 +8,8 @@ import SignalingProtocol
 package struct CallMachine: Sendable {
     package internal(set) var call: Call
     package let settings: CallSettings
-    /// The call at each intermediate revision between the first revision of this machine and the present one, in order.
-    /// Webhook endpoints get every revision, including these.
+    /// The call at each revision between the first revision of this machine and the present revision, in order. Webhook
+    /// endpoints get every revision, including these.
     package private(set) var passed: [Call] = []
     /// The first revision of this machine.
     private let firstRevision: Int

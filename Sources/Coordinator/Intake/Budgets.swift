@@ -61,7 +61,7 @@ final class Budgets: Allowances {
 
     // MARK: The pace of resends
 
-    /// Notes the deliveries that a decision resends and holds back, for the decisions after it.
+    /// Notes the deliveries that a decision resends and holds back, for the later decisions.
     func pace(
         _ sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)],
         _ heldBack: [(ResendPacing.Candidate, ResendPacing.Target)], now: Milliseconds
@@ -95,7 +95,7 @@ final class Budgets: Allowances {
 
     // MARK: After deciding
 
-    /// Takes the limits that a decision has reserved, for the decisions after it.
+    /// Takes the limits that a decision has reserved, for the later decisions.
     func take(_ reserved: [RateLimiter.Key], now: Milliseconds) {
         for key in reserved { limiter.take(1, of: key, now: now) }
     }

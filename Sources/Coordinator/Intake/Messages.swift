@@ -9,7 +9,7 @@ package struct InboundMessage: Sendable {
     package var correlationData: [UInt8]?
     /// The topic for the response that the sender asks for (MQTT 5).
     package var responseTopic: String?
-    /// Whether this is an old copy that the broker had retained.
+    /// Whether the message is an old copy that the broker had retained.
     package var isRetained: Bool
     /// The end of the sender's token, in milliseconds since the epoch, if the broker tells.
     package var tokenExpiresAt: Int64?
@@ -35,7 +35,7 @@ package struct OutboundMessage: Sendable, Equatable {
     package var correlationData: [UInt8]?
     package var expirySeconds: UInt32
     /// The peer message that this receipt belongs to. `CallService.published` is called with the receipt once the
-    /// broker has taken it.
+    /// broker has taken the receipt.
     package var receiptOf: RecordID?
     /// Whether the message was too large and was shortened; counted when sent.
     let isTrimmed: Bool

@@ -56,7 +56,7 @@ final class BrokerLink {
 
     func disconnect() { connection?.disconnect() }
 
-    /// Drops the connection and all messages that were queued for it.
+    /// Drops the connection and all messages that were queued for the connection.
     func forget() {
         connection = nil
         isConnecting = false

@@ -90,7 +90,7 @@ struct BrokerStanding {
         return []
     }
 
-    /// Handles that the connection was lost with all messages queued for it; the next attempt comes after a jittered
+    /// Handles the loss of the connection and of all messages in its queue; the next attempt comes after a jittered
     /// backoff.
     mutating func lost(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {

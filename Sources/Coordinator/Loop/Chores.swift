@@ -44,7 +44,8 @@ final class Chores {
     private(set) var hasFlushed = false
     /// The start of the last check that the store answered.
     private(set) var lastAnswer: Int64
-    /// Returns how many deadlines a sweep may find now; `found` takes the deadlines.
+    /// Returns the bound on records that a sweep may look for now; `found` is called with the records that a sweep has
+    /// found.
     var sweepLimit: () -> Int = { 0 }
     var found: ([RecordID]) -> Void = { _ in }
 

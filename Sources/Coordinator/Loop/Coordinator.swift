@@ -138,7 +138,8 @@ package final class Coordinator {
     /// Waits for messages or for the store, at most `wait` milliseconds.
     private func receive(_ wait: Int64) -> [InboundMessage] {
         let socket = service.store.socket
-        // Companions are used only with a store that answers at once.
+        // Companions (delivery workers in this thread) exist only beside a store that answers at once and has no
+        // socket.
         var others = companions.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
         if let socket {
             let events = Int16(socket.waitsToSend ? POLLIN | POLLOUT : POLLIN)

@@ -261,8 +261,8 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// Refuses or drops the requests that cannot be served in time. Their effects have not begun, so that no data is
-    /// lost: devices get an error, or send again.
+    /// Refuses or drops the requests that cannot be served in time. The effects of these requests have not begun, so
+    /// that no data is lost: devices get an error, or send again.
     private func giveUpLate() {
         let late = queue.takeLate(now, LoopBounds.patience)
         guard !late.isEmpty else { return }

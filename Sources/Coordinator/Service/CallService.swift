@@ -145,8 +145,8 @@ package final class CallService {
         return service.takeOutbound()
     }
 
-    /// Returns records with a deadline that was not served for `grace` milliseconds, because their coordinator is gone
-    /// or this is a restart. Returns nil when the store did not answer.
+    /// Returns records with a deadline that was not served for `grace` milliseconds, because their coordinator is gone,
+    /// or because this coordinator has just started. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         await BatchService(context).overdue(grace: grace, limit: limit)
     }

@@ -25,7 +25,8 @@ final class ServiceContext {
     var iceServers: (UserID, WallTime) -> [IceServer] = { _, _ in [] }
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     var wall: () -> WallTime = { .now }
-    /// The endpoints in this coordinator's own settings. They are written to the store before the first commit.
+    /// The endpoints in this coordinator's own settings. These endpoints are written to the store before the first
+    /// commit.
     var ownEndpoints: [KeptEndpoint] = []
     /// The endpoints that webhook events may go to; nil until they were read.
     private var known: [KeptEndpoint]?

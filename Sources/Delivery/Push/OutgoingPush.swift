@@ -11,7 +11,7 @@ package struct OutgoingPush: Sendable {
     package let invitation: Int
     /// Whether the device was sent `ring` for this invitation.
     package let wasRung: Bool
-    /// Whether this is the second attempt, with a new provider token, after the provider refused the former token.
+    /// Whether the push is the second attempt, with a new provider token, after the provider refused the former token.
     package var hasNewToken = false
 
     package init(_ registration: PushRegistration, _ content: PushContent, invitation: Int, wasRung: Bool = false) {
@@ -46,7 +46,7 @@ package struct OutgoingPush: Sendable {
                 "\(kind)\n\(about)\n\(invitation)\n\(key.device.deviceID)\n\(key.app)\n\(key.platform)\n\(user)".utf8))
     }
 
-    /// Returns the push with its content for leaving at `now`, by the store's time.
+    /// Returns the push with the content of a push that leaves at `now`, by the store's time.
     func leaving(at now: Milliseconds) -> OutgoingPush {
         var push = self
         push.content = content.leaving(at: now)

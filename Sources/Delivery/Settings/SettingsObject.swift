@@ -97,8 +97,8 @@ package struct SettingsObject {
         return try SettingsObject(value, at: place.isEmpty ? key : "\(place).\(key)", known: known)
     }
 
-    /// Returns the fields of an object whose names the operator chooses, in their order; nil when the field is left
-    /// out.
+    /// Returns the fields, in their order, of an object with field names that the operator chooses; nil when the field
+    /// is left out.
     package func named(_ key: String) throws(SettingsError) -> [(name: String, value: JSONValue)]? {
         guard let value = json[key] else { return nil }
         guard let object = value.object else { throw error(key, "expected a JSON object") }

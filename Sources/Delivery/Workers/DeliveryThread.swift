@@ -50,7 +50,7 @@ package final class DeliveryThread: Sendable {
         if wasEmpty { wakeUp.wake() }
     }
 
-    /// Gives back the worker's claims, ends the thread, and waits until this is done.
+    /// Gives back the worker's claims, ends the thread, and waits for the thread's end.
     package func stop() {
         shared.withLock { $0.isStopping = true }
         wakeUp.wake()

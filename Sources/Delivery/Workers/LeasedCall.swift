@@ -92,7 +92,7 @@ final class LeasedCall {
     }
 }
 
-/// A push from the moment when it was found due until it is sent or given up.
+/// A push that was found due, until the push is sent or given up.
 struct PushAttempt {
     /// The end of the push, by the store's clock.
     let expiresAt: Milliseconds

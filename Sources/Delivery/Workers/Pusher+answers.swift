@@ -15,7 +15,7 @@ extension Pusher {
         let verdict = providers.verdict(of: answer, for: flight.push, now: storeTime, wall: wall())
         call.attempts[id]?.isUnderWay = false
         call.attempts[id]?.slot = nil
-        // If this worker does not hold the call any more, another worker continues with it.
+        // If this worker does not hold the call any more, another worker continues with the call.
         call.isHinted = true
         take(verdict, answer, id, flight.due.registration, call)
         release(flight.provider)

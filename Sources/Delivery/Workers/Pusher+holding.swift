@@ -40,8 +40,8 @@ extension Pusher {
         do throws(StoreError) {
             taken = try await store.takePushes(by: taker, limit: room, near: near)
         } catch {
-            // The store may have given this worker calls that it does not know of. They would stay held as long as this
-            // worker's lease is renewed, so the worker continues under a new name.
+            // The store may have given this worker calls of which the worker does not know. Such calls would stay held
+            // as long as the worker's lease is renewed, so the worker continues under a new name.
             if taker == worker { becomeAnother() }
             throw error
         }

@@ -111,7 +111,7 @@ extension Pusher {
     }
 
     /// Whether a push is due that other processes send according to the store's policy, while this process has no
-    /// settings for it. The push is left to those processes.
+    /// settings for the push's platform. The push is left to those processes.
     private func isOwedElsewhere(_ reading: PushReading, _ time: Milliseconds) -> Bool {
         guard let known = knownPolicy, known != judge.policy else { return false }
         return PushJudge(policy: known, lease: judge.lease).judge(reading, now: time).due.contains { push in

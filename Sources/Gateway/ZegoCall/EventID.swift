@@ -9,7 +9,7 @@ enum EventIDBounds {
 
 /// The `id:` of a server-sent event: the calls that the stream has reported, as far as they are live or ended a moment
 /// ago. A client that reopens a stream sends this id as `Last-Event-ID`, and the stream continues there on any gateway,
-/// because the id contains all facts for that.
+/// because the id contains all facts that a gateway needs.
 ///
 /// The form is `1;callID.revision.time.invitation.states;…`: numbers to the base of 36, a letter for each member's
 /// state, and a final `-` for a call that is over. Live calls come first, the latest before the others.

@@ -77,7 +77,7 @@ final class StreamDesk: Sendable {
             state.streams -= 1
             let left = state.ofUser[user, default: 1] - 1
             state.ofUser[user] = left > 0 ? left : nil
-            // The relay's thread has not taken this stream, and need not know of it.
+            // The relay's thread has not taken this stream, and need not know of the stream.
             if let place = state.opened.firstIndex(where: { $0.number == number }) {
                 state.opened.remove(at: place)
             } else {

@@ -11,7 +11,7 @@ extension StreamLine {
         }
     }
 
-    /// Sends an event to each stream that does not know it yet. Returns false when no stream takes the event.
+    /// Sends an event to each stream that does not know the event yet. Returns false when no stream takes the event.
     mutating func take(_ event: Event, now: Int64) -> Bool {
         var isTaken = false
         for number in streams.keys where streams[number]!.take(event, as: device.userID, now: now) { isTaken = true }

@@ -62,7 +62,7 @@ struct StreamLine {
     static let afterTheEnd: Int64 = 60_000
 }
 
-/// The state of a call as a stream has reported it. The user's own requests, on any gateway, cause no event.
+/// The state of a call, as a stream has reported the state. The user's own requests, on any gateway, cause no event.
 struct HeardCall: Equatable {
     private(set) var revision = 0
     private(set) var time: Int64 = 0

@@ -38,7 +38,7 @@ extension HTTPResponse {
 /// The ways to respond to a request of ZEGO Call.
 enum ZegoAnswer {
     case done
-    /// A cancel may overtake the start that it follows, so the gateway repeats the cancel for a while.
+    /// A cancel may overtake the start of the same call, so the gateway repeats the cancel for a while.
     case cancel
     /// A cancel that was refused, because the invitee had accepted before. The call's members decide the next step.
     case lateCancel(SignalingError)

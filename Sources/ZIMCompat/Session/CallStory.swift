@@ -97,8 +97,8 @@ struct CallStory: Sendable {
         return isOwnDoing && call.endedBy == user ? [] : [.ended(call)]
     }
 
-    /// Reports that the user has quit without a request of this device: the call has ended for the app, and the user's
-    /// own state would not tell the app so.
+    /// Reports the end of the call to the app when the user has quit without a request of this device: the user's own
+    /// state would not tell the app that the call has ended.
     private func left(_ own: MemberSnapshot) -> [Notice] {
         call.state == .ended ? [.ended(call)] : [.overHere(call, own: own)]
     }

@@ -140,7 +140,7 @@ struct Narration: Sendable {
 
     private mutating func stands(_ standing: ConnectionState) -> [Notice] {
         switch standing {
-        // After another reason for the end this is not news.
+        // After another reported reason, the end of the connection is not news.
         case .disconnected: return connection?.state == .disconnected ? [] : tell(.disconnected, .success)
         case .connecting: return tell(.connecting, .activeLogin)
         case .connected:

@@ -13,7 +13,7 @@ enum Notice: Sendable, Equatable {
     case cancelled(CallSnapshot, own: MemberSnapshot)
     case timeout(CallSnapshot)
     case ended(CallSnapshot)
-    /// The call has ended on this device, and may go on without it: another device of the user has answered the
+    /// The call has ended on this device, and may go on elsewhere: another device of the user has answered the
     /// invitation or has taken over the call, the user has declined by a notification's button, or has quit without a
     /// request of this device. `own` is this user's entry in the call.
     case overHere(CallSnapshot, own: MemberSnapshot)

@@ -49,7 +49,7 @@ final class Session: Sendable {
         self.tokens = tokens
     }
 
-    /// Whether the app was told that it is logged out, for any reason, and so may log in again.
+    /// Whether the app was told of a logout, for any reason, and so may log in again.
     var isLoggedOut: Bool { state.withLock { $0.narration.connection?.state == .disconnected } }
 
     // MARK: Beginning and end
@@ -88,7 +88,7 @@ final class Session: Sendable {
         done(refusal)
     }
 
-    /// The code of a refused login: the broker does not say why it refuses a token.
+    /// The code of a refused login: a broker that refuses a token gives no reason.
     private var refusedCode: ZIMErrorCode {
         tokens.hasEnded ? .networkModuleTokenExpired : .networkModuleTokenInvalid
     }

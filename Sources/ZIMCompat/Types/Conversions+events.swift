@@ -34,7 +34,7 @@ extension ZIMCallInvitationCancelledInfo {
         extendedData = own.extendedData ?? ""
     }
 
-    /// Without a cancel by the inviter there is no `extendedData` of a cancel.
+    /// The inviter has not cancelled, so the app gets no `extendedData` of a cancel.
     convenience init(_ call: CallSnapshot, by own: MemberSnapshot) {
         self.init(call, own: own)
         extendedData = ""

@@ -5,7 +5,7 @@
 public enum ZIMErrorCode: UInt, Sendable {
     case ZIMErrorCodeSuccess = 0
     case ZIMErrorCodeFailed = 1
-    /// A parameter is missing or not valid: the message names it.
+    /// A parameter is missing or not valid: the message names the parameter.
     case ZIMErrorCodeCommonModuleParamsInvalid = 6_000_001
     /// `ZIM.configure` was not called.
     case ZIMErrorCodeCommonModuleEngineNotInit = 6_000_002

@@ -24,7 +24,8 @@ extension Deciding {
     }
 
     /// Decides a heartbeat. A device that sends heartbeats assumes that its user is in the call. A device that is not
-    /// in the call gets the outcome of its part, because the store may have lost a write whose response the device has.
+    /// in the call gets the outcome of its part, because the store may have lost a write after the device got the
+    /// response.
     func decideHeartbeat(_ device: DeviceAddress, _ decision: inout Decision) {
         heard(device, &decision)
         guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),

@@ -48,7 +48,7 @@ package struct RateLimits: Sendable, Equatable {
 
 /// Counts the messages of users against the limits. Each coordinator counts for itself.
 package struct RateLimiter {
-    /// A limit with the user or device to which it applies.
+    /// A limit with the user or device to which the limit applies.
     package enum Key: Hashable {
         case signals(UserID)
         case messages(UserID)

@@ -107,8 +107,8 @@ package struct ResendPacing {
     package func allows(_ candidate: Candidate, to target: Target, now: Milliseconds) -> Bool {
         guard let state = states[target] else { return true }
         if isSilent(state, now) { return state.leader.id == candidate.id || candidate.precedes(state.leader) }
-        // Several candidates may be due at the same moment. Each counts only when it is sent, so the last may overdraw
-        // the limit.
+        // Several candidates may be due at the same moment. Each message counts only when the message is sent, so the
+        // last message may overdraw the limit.
         return state.bucket.wait(for: 0, Self.size, now: now * 1_000) < 0
     }
 

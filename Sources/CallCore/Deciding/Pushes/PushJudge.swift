@@ -1,8 +1,8 @@
 import SignalingProtocol
 
 /// Decides the pushes of a call, with their devices and times (docs/protocol.md, section 7), from the call and the
-/// facts about its members' devices. First attempts, retries, take-overs and new registrations all use the same
-/// function.
+/// facts about its members' devices. A first attempt, a further attempt, a take-over and a new registration all use the
+/// same function.
 package struct PushJudge: Sendable {
     /// The served platforms, and the time that an online device has for its ack.
     package let policy: PushPolicy

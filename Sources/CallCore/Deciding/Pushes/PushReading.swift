@@ -66,7 +66,7 @@ package struct PushJudgement: Equatable, Sendable {
     package var postponed: Set<PushID> = []
     /// The states to store of pushes that are not, or no longer, to be sent.
     package var settled: [PushState] = []
-    /// The due pushes in `settled` whose ringing ended before they were sent.
+    /// The due pushes in `settled` for a ringing that ended before the push was sent.
     package var late: [PushID] = []
 
     package init() {}

@@ -8,7 +8,7 @@ extension Deciding {
     ) throws -> Response.Outcome {
         try CallMachine.check(invite, by: received.device.userID)
         if decision.call != nil {
-            // Resends were answered before. An alias whose merge did not come about is decided again.
+            // Resends were answered before. An alias of a merge that did not come about is decided again.
             guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
             // Earlier events of this decision, under the same id, belong to the call of the alias. They must be written
             // first.

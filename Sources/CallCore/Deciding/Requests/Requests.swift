@@ -52,8 +52,8 @@ extension Deciding {
         }
     }
 
-    /// Returns the outcome of a request that has succeeded before: a resend changes no state, no matter how late it
-    /// comes.
+    /// Returns the outcome of a request that has succeeded before: a resend changes no state, no matter how late the
+    /// resend comes.
     private func knownOutcome(of received: ReceivedRequest, _ decision: borrowing Decision) -> Response.Outcome? {
         guard let call = decision.call else { return nil }
         let type = received.request.body.type

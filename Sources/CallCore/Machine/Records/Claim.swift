@@ -9,8 +9,8 @@ package enum Claim: Hashable, Sendable {
 }
 
 /// The call that holds a claim, and the version of the call's record at which the call took the claim. A call that
-/// takes its claim again after another writer fenced it is a new holder. The other writer therefore cannot take the
-/// claim away from the call's next commit.
+/// takes its claim again after another writer fenced the claim is a new holder. The other writer therefore cannot take
+/// the claim away from the call's next commit.
 package struct ClaimHolder: Hashable, Sendable {
     package let callID: CallID
     /// The version; 0 in a store that sets a claim in the same step as the commit.

@@ -25,7 +25,7 @@ package struct Commit: Sendable {
     /// longer.
     package var asked: [(what: Outstanding, until: Milliseconds)] = []
     package var settled: [Outstanding] = []
-    /// Whether the call was live before this commit and is not live after it.
+    /// Whether the call was live before this commit and is not live afterwards.
     package var hasJustEnded = false
     /// The outbox entries that the commit causes, written with the record.
     package var outboxEntries: OutboxEntries?
@@ -46,7 +46,7 @@ package struct Commit: Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// The holder in whose name this commit takes claims.
+    /// The holder for which this commit takes claims.
     package var holder: ClaimHolder? { id.callID.map { ClaimHolder($0, version: expected) } }
 
     /// The users whose lists hold the call.

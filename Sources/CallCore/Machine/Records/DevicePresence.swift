@@ -3,7 +3,7 @@ import SignalingProtocol
 /// A session of a device, from `online: true` to `online: false` (docs/protocol.md, section 1).
 package struct DeviceSession: Sendable {
     package let device: DeviceAddress
-    /// The session's name, as the device sent it; empty when the device sent no name. A session without a name is never
+    /// The session's name, as sent by the device; empty when the device sent no name. A session without a name is never
     /// remembered as over.
     package let id: String
 

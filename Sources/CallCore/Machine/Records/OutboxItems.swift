@@ -101,7 +101,7 @@ package struct KeptEndpoint: Sendable, Equatable {
     package let name: EndpointName
     /// The patterns of the events that the endpoint wants, separated by spaces.
     package let patterns: String
-    /// The URL of the endpoint. An endpoint that said it is gone stays off until its URL changes.
+    /// The URL of the endpoint. An endpoint that answered that it is gone (410) stays off until its URL changes.
     package let url: String
     /// The bounds of the endpoint's outbox, enforced by every coordinator: the number of revisions, and the bytes.
     package let backlog: Int

@@ -31,8 +31,7 @@ package struct Outstanding: Hashable, Sendable {
     }
 }
 
-/// A query for the number of a user's entries of a kind whose time ends after a moment. At most `limit` entries are
-/// counted.
+/// A query for the number of a user's entries of a kind that end after a moment. At most `limit` entries are counted.
 package struct OutstandingCount: Hashable, Sendable {
     package let kind: Outstanding.Kind
     package let user: UserID
