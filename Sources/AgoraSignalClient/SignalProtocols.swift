@@ -1,7 +1,7 @@
 public import Foundation
 
 // The protocols of Agora's CallAPI, as its sources declare them: CallAPI drops its own protocols and imports these.
-// Where there is no Objective-C, an empty default implementation makes a requirement optional.
+// Without Objective-C a protocol has no optional requirements: an empty default implementation takes their place.
 
 #if canImport(ObjectiveC)
 

@@ -8,7 +8,7 @@ func certificateName(of client: OpaquePointer?) -> String? {
     defer { X509_free(certificate) }
     guard let subject = X509_get_subject_name(certificate) else { return nil }
     let place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
-    // The certificate must have a single common name: with two, the choice would matter.
+    // The certificate must have a single common name: with two names, the identity would depend on the choice.
     guard place >= 0, X509_NAME_get_index_by_NID(subject, NID_commonName, place) < 0,
         let entry = X509_NAME_get_entry(subject, place), let text = X509_NAME_ENTRY_get_data(entry)
     else { return nil }

@@ -35,7 +35,7 @@ final class SimulatedDevice: BrokerClient {
     private let keepsSession: Bool
     /// How fast this device's clock is, in millionths.
     private let drift: Int64
-    /// The calls as the device was last told.
+    /// The calls, in the states that the device was told last.
     private(set) var calls: [CallID: CallSnapshot] = [:]
     /// The latest time, by the service's clock, at which the device's knowledge of each call was made.
     private var newest: [CallID: Int64] = [:]
@@ -357,7 +357,7 @@ final class SimulatedDevice: BrokerClient {
                 }
             // The simulated broker does not check tokens.
             case .renewToken: break
-            // No world has enough calls for a refusal.
+            // The machine refuses a call only when too many calls ring, and no world has so many calls.
             case .refuse: break
             case .renewSession: renewSession()
             }

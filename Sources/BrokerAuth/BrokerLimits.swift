@@ -1,11 +1,11 @@
 /// The limits of clients at the broker. For coordinators only the number of subscriptions is limited.
 package struct BrokerLimits: Sendable {
-    /// How much a user may publish, subscribe and unsubscribe, with all devices together; nil: without limit. Messages
-    /// that the service's own limits (docs/protocol.md, section 2, Rate limits) refuse must reach the service first,
-    /// and a large burst would delay all users: this limit keeps floods away from the service.
+    /// The limit on a user's publishing, subscribing and unsubscribing, with all devices together; nil: without limit.
+    /// The limit keeps floods away from the service, since a large burst would delay all users. The service's own
+    /// limits (docs/protocol.md, section 2, Rate limits) can refuse only messages that this limit lets through.
     package var publishing = PublishLimit(rate: 1_000, burst: 1_000)
-    /// The number of devices of a user that may be connected at once; nil: without limit. Twice as many as may be
-    /// online.
+    /// The number of devices of a user that may be connected at once; nil: without limit. This number is twice the
+    /// number of devices that may be online.
     package var connectionsPerUser: Int? = 20
     /// The number of devices that may be connected at once from an address; nil: without limit, since behind a proxy,
     /// Docker's bridge or an operator's NAT all devices have the same address.

@@ -14,13 +14,13 @@ struct bellwire_http_problem {
     char text[256];
 };
 
-/* Keeps only the first message: later messages concern single connections, and have no reader. */
+/* Keeps only the first message. Later messages concern single connections, and no code reads such messages. */
 static inline void bellwire_http_note(void *problem, const char *format, va_list arguments) {
     struct bellwire_http_problem *note = (struct bellwire_http_problem *)problem;
     if (note->text[0] == 0) vsnprintf(note->text, sizeof note->text, format, arguments);
 }
 
-/* The callbacks of the server. Each is called with `context`, always on the server's thread. */
+/* The callbacks of the server. Each callback is called with `context`, always on the server's thread. */
 struct bellwire_http_callbacks {
     void *context;
     MHD_AcceptPolicyCallback accept;
@@ -75,9 +75,9 @@ static inline struct MHD_Response *bellwire_http_stream(
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, next, context, drop);
 }
 
-/* Cuts the query off the target. The callback that gets the target before microhttpd parses the query must call this
-   function: microhttpd 0.9.75 stores each parameter of a query, and never responds when there is no room for a
-   parameter. The target may be changed, because the target lies in the connection's own memory. */
+/* Cuts the query off the target, for the callback that gets the target before microhttpd parses the query. microhttpd
+   0.9.75 would store each parameter of the query, and would never respond when there is no room for a parameter. The
+   target may be changed, because the target lies in the connection's own memory. */
 static inline void bellwire_http_drop_query(const char *target) {
     char *query = strchr((char *)target, '?');
     if (query != NULL) query[1] = 0;

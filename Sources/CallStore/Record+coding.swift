@@ -263,7 +263,7 @@ package enum RecordCodec {
 }
 
 /// The error of a field with a value that no coordinator writes. A decision from such a value could overflow an
-/// integer, and that would end this coordinator, and each next coordinator that takes the record over.
+/// integer. The overflow would end this coordinator, and then each coordinator that takes the record over.
 private struct DamagedRecord: Error {}
 
 /// Typed access to a stored JSON object.

@@ -5,7 +5,7 @@ public struct BellwireConfiguration: Sendable {
     /// The id of this device among the user's devices: 1–64 of `A-Z a-z 0-9 . _ ~ -`. When nil, an id is made once for
     /// this installation, and kept (`DeviceID.ofThisInstallation`).
     public var device: String?
-    /// The topics of the deployment (docs/protocol.md, section 1).
+    /// The root of the deployment's topics (docs/protocol.md, section 1).
     public var topicRoot = "bellwire/v1"
     /// Returns a token for the user who logs in, where the broker checks tokens. The drop-in calls the provider in
     /// three cases: before the first connection, if the app has passed no token with its login; a minute before a token

@@ -8,8 +8,8 @@ package enum MainDelivery {
 
 /// A closure or delegate of the app that is called on the main queue.
 ///
-/// Sendable: apps in Swift 5 mode pass closures and delegates that are not Sendable. The drop-in only keeps these, and
-/// calls them on the main queue, as those apps expect.
+/// Sendable: apps in Swift 5 mode pass closures and delegates that are not Sendable. The drop-in only keeps such
+/// closures and delegates, and calls them on the main queue, as these apps expect.
 package struct OnMain<Value>: @unchecked Sendable {
     package let value: Value
 

@@ -85,7 +85,7 @@ package final class GatewayStatus: Sendable {
         }
     }
 
-    /// The reason why requests cannot be served now; nil when they can.
+    /// The reason why requests cannot be served now; nil when requests can be served.
     package var notReadyReason: String? {
         let snapshot = snapshot
         if !snapshot.isListening { return "not connected to the broker: \(snapshot.brokerFailure ?? "not yet")" }

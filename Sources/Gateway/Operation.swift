@@ -24,7 +24,7 @@ struct RelayedRequest {
         /// 201 with the call's location; 200 when the call was made by an earlier request.
         case created
         case fields
-        /// The user from a list of one user.
+        /// The entry of a user, from a response that lists only this user.
         case user
         /// 202 with the message's id.
         case message

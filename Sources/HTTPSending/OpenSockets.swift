@@ -30,7 +30,7 @@ final class OpenSockets {
 
     /// Ends the connection with these two addresses: its requests fail, and no further request uses the connection.
     func end(_ way: ConnectionWay) {
-        // Ports alone are not enough, because two connections to different addresses may have the same ports.
+        // Whole addresses are compared, because two connections to different addresses may have the same ports.
         guard let local = way.local, let remote = way.remote else { return }
         for descriptor in numbers.keys where address(descriptor, getsockname) == local {
             if address(descriptor, getpeername) == remote { shutdown(descriptor, Int32(SHUT_RDWR)) }

@@ -50,7 +50,7 @@ final class Transfers: @unchecked Sendable {
     /// Waits until there is work, at most for `milliseconds`.
     func wait(milliseconds: Int32) {
         let code = curl_multi_poll(handle, nil, 0, milliseconds, nil)
-        // Without memory curl does not wait; the pause avoids a busy loop.
+        // curl_multi_poll fails at once when there is no memory; the pause avoids a busy loop.
         if code != CURLM_OK { usleep(10_000) }
     }
 }

@@ -17,8 +17,8 @@ final class Daemon: @unchecked Sendable {
 
     deinit { problem.deallocate() }
 
-    /// Starts the server. The socket belongs to the daemon from now on, even after a failure. Returns nil, or the
-    /// reason of a failure.
+    /// Starts the server. The socket belongs to the daemon from now on, even after a failure. Returns the reason of a
+    /// failure; nil after a start.
     func start(_ socket: Int32, _ settings: HTTPServerSettings) -> String? {
         let context = Unmanaged.passUnretained(server).toOpaque()
         var callbacks = bellwire_http_callbacks(

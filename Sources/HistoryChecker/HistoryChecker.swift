@@ -12,7 +12,7 @@ package struct HistoryChecker {
         /// How long a request is kept after its last copy, in milliseconds.
         static let requestFor: Int64 = 150_000
         static let cleaningInterval: Int64 = 5_000
-        /// How long faults are kept, in milliseconds: longer than any check that the faults excuse.
+        /// How long faults are kept, in milliseconds: longer than the period of any check that a fault may excuse.
         static let faultsFor: Int64 = 600_000
         /// How long a time check waits until the faults are known, in milliseconds.
         static let judgementDelay: Int64 = 3_500

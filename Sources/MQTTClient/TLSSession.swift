@@ -108,7 +108,7 @@ final class TLSSession {
         if isEstablished, !queue.isEmpty {
             ERR_clear_error()
             let count = queue.read { SSL_write(session, $0.baseAddress, Int32(min($0.count, Self.mostAtOnce))) }
-            // Renegotiation is off, and a memory BIO takes all bytes.
+            // `SSL_write` never has to wait here, since renegotiation is off and a memory BIO takes all bytes.
             guard count > 0 else { throw MQTTError(kind: .lost, message: "TLS: \(Self.lastError)") }
             queue.take(Int(count))
         }

@@ -176,8 +176,8 @@ package final class RedisConnection {
     }
 
     private func read() throws(StoreError) {
-        // An earlier read may have returned more replies than were awaited then. While no reply is awaited, only the
-        // end of the connection can arrive.
+        // An earlier read may have read more replies than were awaited then: `take` uses these replies first. While no
+        // reply is awaited, only the end of the connection can arrive.
         let isAwaited = !open.isEmpty
         try take()
         guard !isAwaited || !open.isEmpty else { return }

@@ -2,7 +2,7 @@ internal import SignalingProtocol
 
 /// Cancels for a single callee among several, held until the service has answered the call's start.
 ///
-/// The service remembers a cancel that overtakes its start for the whole call, so that no callee would ring.
+/// If a cancel overtook the start, the service would remember the cancel for the whole call, and no callee would ring.
 struct HeldCancels {
     struct Cancel {
         let callee: UserID

@@ -23,7 +23,7 @@ enum ToldNotification: Equatable, Sendable {
     var parameter: [String: Any] {
         switch self {
         case .invited(let call):
-            // The vendor's client reads `call_type`, but its document has `type`.
+            // The vendor's client reads `call_type`, but the vendor's document has `type`.
             [
                 "call_id": call.id, "caller": call.caller.parameter, "callees": call.callees.map(\.parameter),
                 "type": call.kind.number, "call_type": call.kind.number,

@@ -27,8 +27,8 @@ extension ZegoNotification {
         }
     }
 
-    /// Reports to the remaining members that a member has left. While a call of several goes on, only a member without
-    /// heartbeats is reported.
+    /// Reports to the remaining members that a member has left. While a call of several members goes on, only the
+    /// leaving of a member without heartbeats is reported.
     private static func left(_ change: MemberChange, _ call: CallSnapshot, _ named: ZegoCall) -> [ZegoNotification] {
         let others = call.members.filter { $0.userID != change.userID && $0.state == .accepted }.map(\.userID)
         if change.reason == EndReason.heartbeatTimeout.rawValue {

@@ -1,4 +1,5 @@
-"""Section 2, Rate limits. Each of these tests runs alone, since it must send faster than the service allows."""
+"""Section 2, Rate limits. Each of these tests runs alone, since such a test must send faster than the service
+allows."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ public final class Call: Sendable, Identifiable {
     }
 
     /// Leaves the call, whatever this user's state: rejects an invitation that rings here, cancels the invitations of
-    /// this user, ends a call of two members, and quits a call of more. Does nothing when the call has ended, or for a
-    /// common call that was answered: the service has ended such a call with the answer.
+    /// this user, ends a call of two members, and quits a call of more than two members. Does nothing when the call has
+    /// ended, or for a common call that was answered: the service has ended such a call with the answer.
     public func hangUp() async throws(SignalingError) {
         guard let step = leaving else { return }
         do throws(SignalingError) {

@@ -37,7 +37,7 @@ package struct CallTracker: Sendable {
     /// Creates a tracker that has reported no changes.
     package init(_ snapshot: CallSnapshot) { self.snapshot = snapshot }
 
-    /// Returns the news in `call`, which the machine takes for the newest state.
+    /// Returns the changes that `call` brings. `call` is the newest state that the machine knows.
     package mutating func received(_ call: CallSnapshot, by actor: UserID? = nil) -> [CallChange] {
         snapshot = call
         isExpired = false

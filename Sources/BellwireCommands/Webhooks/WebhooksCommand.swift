@@ -144,7 +144,7 @@ package enum WebhooksCommand {
         guard try outbox.ask({ store throws(StoreError) in try await store.turnOn(name) }) else {
             throw UsageError("bellwire webhooks on: there is no endpoint \(name)")
         }
-        // Until the workers have read that the endpoint is on, they make dead letters of replayed events.
+        // Until the workers have read that the endpoint is on, the workers make dead letters of replayed events.
         usleep(Bounds.reread)
         writeOutput("\(name): on")
     }
@@ -162,7 +162,8 @@ package enum WebhooksCommand {
         let outbox = try OpenOutbox(arguments, forget.name)
         let known = try outbox.ask { store throws(StoreError) in try await store.endpoints() }
         try outbox.ask { store throws(StoreError) in try await store.forget(name) }
-        // Until the coordinators have read that the endpoint is gone, they add events to its outbox.
+        // Until the coordinators have read that the endpoint is gone, the coordinators add events to the endpoint's
+        // outbox.
         usleep(Bounds.reread)
         // An unknown endpoint is cleared as well, since an earlier `forget` may have been interrupted before the
         // clearing.

@@ -11,7 +11,7 @@
 int bellwire_client_socket(const void *client, const char *address);
 
 /// Reads how many bytes were written to a TCP socket since its opening, and whether all these bytes have arrived.
-/// Returns false when the kernel gives no answer.
+/// Returns false when the kernel cannot report these numbers.
 bool bellwire_socket_progress(int socket, uint64_t *written, bool *is_drained);
 
 /// Makes the kernel drop unsent bytes as soon as the socket is closed. Otherwise the kernel keeps these bytes until the

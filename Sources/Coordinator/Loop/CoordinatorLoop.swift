@@ -284,7 +284,7 @@ package final class CoordinatorLoop {
         return queue.fresh >= LoopBounds.worthABatch || now - lastBatch >= LoopBounds.batchInterval
     }
 
-    /// Notes the receipts that the broker has acknowledged, so that they are not sent again.
+    /// Notes the receipts that the broker has acknowledged, so that no coordinator sends these receipts again.
     private func confirm() {
         guard !isConfirming, !receipts.isEmpty else { return }
         isConfirming = true

@@ -13,8 +13,8 @@ package enum EndpointNews: Sendable, Equatable {
     case on
 }
 
-/// Limits the reports of a changing value to one a minute. A change within that minute is reported after its end, if
-/// the value then still differs.
+/// Limits the reports of a changing value to one a minute. A change within a minute after a report is reported at the
+/// end of that minute, if the value still differs then.
 struct BoundedChange<Value: Equatable> {
     static var pause: Int64 { 60_000 }
 

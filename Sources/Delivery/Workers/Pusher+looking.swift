@@ -125,7 +125,8 @@ extension Pusher {
         let underWay = call.underWay
         return due.filter { push in
             guard !underWay.contains(push.registration.key) else { return false }
-            // The device has registered another token or subscription since, for which no attempt was made.
+            // Since the known attempt the device has registered another token or subscription, without an attempt so
+            // far.
             if push.kind == .ring, let known = call.attempts[push.id], known.target != push.registration.mark {
                 end(push.id, of: call)
             }

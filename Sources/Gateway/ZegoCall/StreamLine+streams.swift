@@ -61,7 +61,7 @@ extension StreamLine.Stream {
         calls[event.callID] = call
         let id = EventID(calls, now: now)
         for (place, notification) in notifications.enumerated() {
-            // A client that receives only the first of two notifications gets both again.
+            // A client that receives only the first of two notifications gets both notifications again.
             let isLast = place == notifications.count - 1
             guard opened.stream.send(notification.serverSent(isLast ? id : lastID)) else { return false }
         }

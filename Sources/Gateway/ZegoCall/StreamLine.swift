@@ -8,7 +8,7 @@ struct StreamLine {
     enum Standing {
         /// There is no broker connection, or the broker has not answered these filters yet.
         case away(waitingFor: Set<String>)
-        /// Presence was published so many times, and will be published again at `next`.
+        /// Presence was published `times` times, and will be published again at `next`.
         case announcing(times: Int, next: Int64)
         /// The device is online; its presence is renewed at `next`.
         case online(next: Int64)

@@ -17,7 +17,7 @@ struct CallLoad: Load {
 
     private enum Stage { case free, ringing, accepting, ending }
 
-    /// A place for calls, one after the other, always by the same users.
+    /// A place makes calls one after the other, always with the same users.
     private struct Place {
         var stage = Stage.free
         var serial = 0

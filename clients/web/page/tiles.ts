@@ -79,8 +79,8 @@ export class Tiles {
   private readonly remote = new Map<string, Tile>();
 
   /**
-   * `blocked` is called when the browser plays no sound before the user touches the page. The argument `play` then
-   * starts the sound.
+   * `blocked` is called when the browser refuses to play sound before the user has touched the page. The argument
+   * `play` starts the sound afterwards.
    */
   constructor(private readonly blocked: (play: () => void) => void) {
     this.own = new Tile("You", true, () => undefined);

@@ -9,7 +9,7 @@ import { type Step, seconds, storyOf } from "./story.js";
  */
 
 const space = { row: 18, gap: 10, top: 34, left: 6, time: 76, lane: 58, text: 14 };
-/** The widest font of the picture, because problems are bold. */
+/** The widest font of the picture: bold, because the texts of problems are bold. */
 const font = "600 13px system-ui, sans-serif";
 /** The width in pixels below which the picture has no vertical lines. */
 const narrow = 620;

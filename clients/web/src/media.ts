@@ -316,7 +316,8 @@ export class CallMedia {
       wantsVideo: this.call.media === "video" || this.wantsCamera,
       status: () => this.status,
       send: (content) => {
-        // The remote page is still unknown for the first signal.
+        // For the first signal, `peers` does not know the remote page yet, so the argument `remoteEpoch` names the
+        // page.
         const to = this.peers.get(user)?.remoteEpoch ?? remoteEpoch;
         return this.call.signal({ bellwire: 1, epoch: this.epoch, ...(to ? { to } : {}), ...content }, { to: [user] });
       },

@@ -137,7 +137,7 @@ package struct KeptEndpoint: Sendable, Equatable {
 
 /// The bounds of an endpoint's outbox.
 package struct OutboxBounds: Sendable, Equatable {
-    /// The number of revisions that may wait. Beyond this number, the oldest become dead letters.
+    /// The number of revisions that may wait. Beyond this number, the oldest revisions become dead letters.
     package var backlog: Int
     /// The bytes of queued entries and dead letters together. Beyond this size, entries of the user with the most bytes
     /// are deleted: first the oldest dead letters, then the oldest queued entries.

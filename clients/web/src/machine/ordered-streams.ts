@@ -24,7 +24,8 @@ export interface StreamBounds {
   /** The wait for a gap. */
   gap: number;
   /**
-   * The number of delivered items of a stream that are remembered to drop copies; 0 when copies are dropped earlier.
+   * The number of delivered items of a stream that are remembered to drop copies; 0 when copies are dropped before
+   * reaching the stream.
    */
   remembered: number;
 }
