@@ -14,7 +14,7 @@ struct CallHistory {
     }
 
     private enum Bounds {
-        /// The number of entries that are kept for the text of a violation.
+        /// The bound on entries that are kept for the text of a violation.
         static let entries = 120
     }
 

@@ -16,9 +16,9 @@ package struct HistoryChecker {
         static let faultsFor: Int64 = 600_000
         /// How long a time check waits until the faults are known, in milliseconds.
         static let judgementDelay: Int64 = 3_500
-        /// The number of entries in a violation.
+        /// The bound on entries in a violation.
         static let story = 60
-        /// The number of violations that are kept. Further violations are only counted.
+        /// The bound on violations that are kept. Further violations are only counted.
         static let violations = 1_000
     }
 

@@ -30,17 +30,17 @@ package enum Limits {
     package static let callsPerPage = 100
     package static let cursorBytes = 128
     package static let usersPerQuery = 100
-    /// The number of users that a user may block at the same time.
+    /// The bound on users that a user may block at the same time.
     package static let blockedUsers = 500
     package static let userNameBytes = 256
     package static let avatarURLBytes = 512
     /// Milliseconds from the member's own start to a milestone.
     package static let milestone: ClosedRange<Int64> = 0...86_400_000
     package static let milestonesPerDevice = 32
-    /// The number of milestones that are kept for all devices of a user, per call. The bound is per user, so that a
+    /// The bound on milestones that are kept for all devices of a user, per call. The bound is per user, so that a
     /// member's reports leave room for the other members' reports.
     package static let milestonesPerUser = 64
-    /// The number of entries of a call's timeline; the service drops the oldest entries.
+    /// The bound on entries of a call's timeline; the service drops the oldest entries.
     package static let traceEntries = 200
     /// The largest token or endpoint for pushes, in bytes.
     package static let pushTokenBytes = 4096

@@ -8,7 +8,7 @@ import { Tiles } from "./tiles.js";
 import type { Tones } from "./tones.js";
 import { callText, callingText, isLive, isVideo, mediaText, memberText, othersOf } from "./words.js";
 
-/** The number of people in a call. In a mesh each page sends its media to every other page. */
+/** The bound on people in a call. In a mesh each page sends its media to every other page. */
 export const longestCall = 4;
 
 export interface CallViewHost {

@@ -22,7 +22,7 @@ export interface Step {
 
 /** The bound on displayed entries, above the number of entries that the service keeps. */
 const longestStory = 250;
-/** The number of members that the text of an event names. */
+/** The bound on members that the text of an event names. */
 const longestNews = 4;
 
 const requests: Record<string, string> = {

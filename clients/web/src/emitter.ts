@@ -1,8 +1,8 @@
 type Handler<Value> = (value: Value) => void;
 
 /**
- * The number of events that wait for a first handler. Beyond this number the oldest events are dropped; each later
- * event carries the whole state.
+ * The bound on events that wait for a first handler. Beyond this number the oldest events are dropped; each later event
+ * carries the whole state.
  */
 const longestBacklog = 256;
 

@@ -44,14 +44,14 @@ export interface MediaEvents {
   error: MediaError;
 }
 
-/** The number of remote users. With this device the mesh has four users. */
+/** The bound on remote users. With this device's user a mesh has at most four users. */
 const longestMesh = 3;
 /**
  * The shortest time between two page changes of a remote user, in milliseconds. Signals of another page in this time
  * are dropped; the remote page sends these signals again.
  */
 const replacementPause = 1_000;
-/** The number of remembered past pages of a remote user. Late signals of such a page begin no connection. */
+/** The bound on remembered past pages of a remote user. Late signals of such a page begin no connection. */
 const rememberedEpochs = 8;
 
 /**

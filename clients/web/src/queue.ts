@@ -1,4 +1,4 @@
-/** The number of values that wait for the reader. Beyond this number the oldest values are dropped. */
+/** The bound on values that wait for the reader. Beyond this number the oldest values are dropped. */
 const longest = 1_024;
 
 /** The unread values of a `for await` loop. */

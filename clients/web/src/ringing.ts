@@ -388,7 +388,7 @@ export class RingWorker {
   }
 }
 
-/** The number of pages that the worker asks. */
+/** The bound on pages that the worker asks. */
 const mostPages = 8;
 
 const tell = (page: OpenPage, message: PageMessage): void => page.postMessage(message, []);

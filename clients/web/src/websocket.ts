@@ -15,7 +15,7 @@ const longestAnswer = 5_000;
 const maximumPacketSize = 524_288;
 /** The number of unsent bytes beyond which the broker counts as not reading. */
 const longestBacklog = 4_194_304;
-/** The number of own QoS 1 messages without an acknowledgement of the broker. */
+/** The bound on own QoS 1 messages without an acknowledgement of the broker. */
 const inflightLimit = 1_000;
 const firstPacketID = 1;
 

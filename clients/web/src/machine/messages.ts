@@ -16,7 +16,7 @@ const receiptMargin = 3_000;
  */
 const receiptPatience = 300_000;
 /**
- * The number of remembered ids of shown messages. Beyond this number the oldest ids are forgotten; the service sends no
+ * The bound on remembered ids of shown messages. Beyond this number the oldest ids are forgotten; the service sends no
  * message for longer than 600 s.
  */
 const shownMessages = 4_096;

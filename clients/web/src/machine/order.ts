@@ -76,8 +76,8 @@ function placeOf({ request: { stream, seq }, isUnplaced }: SentMessage): Message
 }
 
 /**
- * The number of recipients with remembered places. Beyond this number the machine forgets the recipient with the
- * longest time since the last message.
+ * The bound on recipients with remembered places. Beyond this number the machine forgets the recipient with the longest
+ * time since the last message.
  */
 const recipients = 256;
 

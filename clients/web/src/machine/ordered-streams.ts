@@ -30,11 +30,11 @@ export interface StreamBounds {
   remembered: number;
 }
 
-/** The number of items that wait in a stream. Beyond this number the stream gives its first gap up. */
+/** The bound on items that wait in a stream. Beyond this number the stream gives its first gap up. */
 const mostHeld = 64;
-/** The number of streams that are followed. */
+/** The bound on streams that are followed. */
 const mostStreams = 64;
-/** The number of streams of a single sender device. */
+/** The bound on streams of a single sender device. */
 const streamsPerSource = 4;
 
 const isOfSource = (first: Placed, other: Placed): boolean =>

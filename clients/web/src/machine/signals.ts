@@ -9,7 +9,7 @@ import { type Action, type State, deliver, publish } from "./state.js";
 
 /** The time that a signal waits for a connection, in milliseconds; later the signal is useless. */
 const signalLife = 5_000;
-/** The number of signals that wait for a connection. */
+/** The bound on signals that wait for a connection. */
 const waitingSignals = 256;
 /**
  * A signal is useful at once or never, so the waits are short. Senders send each signal once; a copy comes from the

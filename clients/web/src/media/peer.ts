@@ -2,7 +2,7 @@ import { candidatesPerSignal, longestDescription } from "./signals.js";
 
 export type PeerState = "connecting" | "connected" | "disconnected" | "failed";
 
-/** The number of candidates per ICE generation, received from and sent to a remote user. */
+/** The bound on candidates per ICE generation, received from and sent to a remote user. */
 const longestCandidates = 200;
 /** The time for collecting candidates into a single signal, in milliseconds. */
 const collecting = 50;
@@ -16,9 +16,9 @@ const longestRestart = 30_000;
  */
 const answerLimit = 3_000;
 const longestOffers = 10;
-/** The number of a remote user's signals that wait for the processing of earlier signals. */
+/** The bound on a remote user's signals that wait for the processing of earlier signals. */
 const longestTurns = 64;
-/** The number of new offers after invalid descriptions. */
+/** The bound on new offers after invalid descriptions. */
 const longestRepairs = 5;
 /**
  * The time for collecting requests for the own status, in milliseconds. Frequent requests therefore get fewer answers.

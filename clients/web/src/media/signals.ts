@@ -9,11 +9,11 @@
  */
 export const longestDescription = 30_000;
 /**
- * The number of media sections in a description. CallMedia uses two; a hundred sections would block the browser for a
+ * The bound on media sections in a description. CallMedia uses two; a hundred sections would block the browser for a
  * second.
  */
 const longestSections = 8;
-/** The number of candidates per signal. */
+/** The bound on candidates per signal. */
 export const candidatesPerSignal = 20;
 const longestCandidate = 1_024;
 
