@@ -2,8 +2,8 @@ import SignalingProtocol
 
 /// The rights of each connection.
 extension BrokerAuth {
-    /// Whether a client has this access. A client that was not admitted has no access. mosquitto causes two calls per
-    /// message, so this function reads the clock only for counted access.
+    /// Whether a client has this access. A client that was not admitted has no access. This method is called twice per
+    /// message, and therefore reads the clock only for counted access.
     package mutating func permits(
         _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID,
         now: @autoclosure () -> Int64

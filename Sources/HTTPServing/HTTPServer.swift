@@ -76,7 +76,7 @@ package final class HTTPServer: Sendable {
         running.withLock { running in
             guard let stopping = running else { return }
             running = nil
-            // microhttpd aborts the process when microhttpd is stopped with a suspended connection.
+            // Stopping microhttpd with a suspended connection would abort the process.
             let (waiting, streams) = table.stop()
             for exchange in waiting { exchange.respond(settings.response(.stopping)) }
             for stream in streams { stream.end() }

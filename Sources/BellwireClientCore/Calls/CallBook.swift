@@ -92,8 +92,7 @@ struct CallBook {
         return call.update(change) + [{ driver.incomingCalls.withdraw { $0.id == callID } }]
     }
 
-    /// Ends the calls that the welcome does not list and with a countdown that has passed: the service will not report
-    /// their end.
+    /// Ends the calls with a passed countdown that the welcome does not list: the service will not report their end.
     mutating func resynchronised(with welcome: Welcome, by driver: ClientDriver) -> [ClientDriver.Effect] {
         guard welcome.omittedCalls == 0 else { return [] }
         let expired = calls.values.filter(\.isExpired).map(\.id)

@@ -48,7 +48,7 @@ struct StreamLines {
     private var farewells: [Action] = []
     /// The calls that the ended streams of a device have reported.
     var left = Memory<(told: [CallID: HeardCall], lastAck: Int64?)>()
-    /// The latest calls that devices have made. The streams of these users may be dead, and not know of these calls.
+    /// The latest calls that devices have made. The streams of these devices may be dead, and not know of these calls.
     var made = Memory<(callID: CallID, call: HeardCall)>()
 
     /// Facts about devices that are forgotten after a while.

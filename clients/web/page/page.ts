@@ -47,7 +47,7 @@ class Session {
     private readonly settings: Settings,
     readonly user: string,
     token: string | undefined,
-    /** Shows the start form: for a name and a token, or only for another token. */
+    /** Shows the start form for a name, or with `isTokenAlone` only for another token. */
     private readonly askAgain: (isTokenAlone: boolean) => void,
   ) {
     this.client = new BellwireClient({

@@ -111,7 +111,9 @@ export function receiptsDue(state: State, now: number): Action[] {
   return actions;
 }
 
-/** Handles the service's answer to a question of `askForReceipts`. No request of the app waits for this answer. */
+/**
+ * Handles the service's answer to a question that `receiptsDue` has sent. No request of the app waits for this answer.
+ */
 export function answeredAgain(state: State, response: Response): Action[] {
   const sent = state.unreceipted.find((each) => each.request.id === response.id);
   return sent ? learnedOfMessage(state, sent.request, response) : [];

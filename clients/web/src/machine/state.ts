@@ -184,7 +184,7 @@ export interface State {
   /** Whether the connection is being replaced for a new token, of which the app is not told. */
   isRenewing: boolean;
 
-  /** The interval of heartbeats in milliseconds, as the welcome sets the interval. */
+  /** The interval of heartbeats in milliseconds, from the welcome. */
   heartbeatInterval: number;
   /** Requests in the order of the app's calls. A linear search suffices for their small number. */
   pending: PendingRequest[];
