@@ -38,7 +38,7 @@ struct Outbox {
     static let waiting = 1_024
     /// The time without a receipt after which a peer counts as out of reach, in milliseconds.
     static let patience: Int64 = 1_000
-    /// The number of peers whose streams are remembered while no messages are under way to them.
+    /// The bound on peers without messages under way whose streams are remembered.
     static let peers = 256
 
     private var lanes: [UserID: Lane] = [:]

@@ -31,7 +31,7 @@ struct CallLedger {
         var number: Int
     }
 
-    /// The number of remembered calls; the oldest calls in phase `over` are forgotten first.
+    /// The bound on remembered calls; the oldest calls in phase `over` are forgotten first.
     static let most = 256
 
     let user: UserID

@@ -3,7 +3,7 @@ import SignalingProtocol
 /// The `Call` objects of a client: one for each live call, made with the first news of the call. The machine bounds
 /// their number.
 struct CallBook {
-    /// The number of calls that are kept after their countdown, since the service may still report their end. Beyond
+    /// The bound on calls that are kept after their countdown, since the service may still report their end. Beyond
     /// that number the oldest end for good.
     static let mostExpired = 64
 

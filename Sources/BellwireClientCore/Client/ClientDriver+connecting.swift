@@ -9,7 +9,7 @@ extension ClientDriver {
     private static let goodConnection: Int64 = 10_000
     /// The pause before a token provider that failed is asked again while the present token lasts.
     private static let tokenRetry = Duration.seconds(5)
-    /// The number of messages that are kept before the connection is known; the service resends the dropped messages.
+    /// The bound on messages that are kept before the connection is known; the service resends the dropped messages.
     private static let mostEarly = 256
 
     /// Returns when the app has disconnected, or another connection has taken this client's place.
@@ -289,7 +289,8 @@ extension ClientDriver.State {
 struct RivalWatch {
     /// Two clients with the same device id displace each other on connecting: within this time, in milliseconds.
     private static let soon: Int64 = 3_000
-    /// The number of displacements that make this client give in; the client that was there first gets there first.
+    /// The number of displacements after which this client gives up. The client that connected first reaches this
+    /// number first.
     private static let often = 3
 
     private var displaced = 0

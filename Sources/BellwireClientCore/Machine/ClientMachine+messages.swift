@@ -9,8 +9,8 @@ extension ClientMachine {
     /// the app gets an error. The service remembers a message for 10 min: after that the question would count as a new
     /// message.
     static let receiptPatience: Int64 = 300_000
-    /// The number of message ids that are remembered as shown; beyond that number the oldest are forgotten. The service
-    /// resends a message for 600 s at most.
+    /// The bound on message ids that are remembered as shown; beyond this bound the oldest ids are forgotten. The
+    /// service resends a message for 600 s at most.
     static let shownMessages = 4_096
 
     // MARK: Received

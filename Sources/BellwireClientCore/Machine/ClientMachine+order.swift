@@ -93,7 +93,7 @@ extension Request {
 
 /// The next `seq` of ordered messages, by recipient.
 struct MessagePlaces: Sendable {
-    /// The number of recipients with remembered streams. Beyond that number the recipient with the oldest last message
+    /// The bound on recipients with remembered streams. Beyond that number the recipient with the oldest last message
     /// is forgotten.
     static let recipients = 256
 

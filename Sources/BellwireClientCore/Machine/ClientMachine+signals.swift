@@ -7,7 +7,7 @@ extension ClientMachine {
     static let signalBounds = StreamBounds(beginning: 500, gap: 500, remembered: 256)
     /// The time that a signal waits for a connection, in milliseconds; a later signal is useless.
     static let signalLife: Int64 = 5_000
-    /// The number of signals that may wait for a connection; the oldest is dropped.
+    /// The bound on signals that may wait for a connection; beyond this bound the oldest signal is dropped.
     static let waitingSignals = 256
 
     // MARK: Sending

@@ -19,9 +19,9 @@ package struct ClientMachine: Sendable {
         /// How long an invitation rings beyond its countdown, in milliseconds: enough for a resend of its outcome to
         /// arrive.
         package var ringingMargin: Int64 = 3_000
-        /// The number of requests that may wait behind another request of the same call.
+        /// The bound on requests that may wait behind another request of the same call.
         package var queuedPerCall = 16
-        /// The number of unanswered requests, including the queued requests.
+        /// The bound on unanswered requests, including the queued requests.
         package var requests = 256
         /// The number of calls with a remembered revision. Ended calls are forgotten first; calls of which the device
         /// is part are never forgotten.

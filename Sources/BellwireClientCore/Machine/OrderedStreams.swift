@@ -31,11 +31,11 @@ struct StreamBounds: Sendable {
     /// The number of delivered elements of a stream that are remembered, to drop their copies; 0 where the caller drops
     /// copies.
     let remembered: Int
-    /// The number of elements that wait in a stream. Beyond that number the first gap is given up.
+    /// The bound on elements that wait in a stream. Beyond that number the first gap is given up.
     var held = 64
-    /// The number of streams that are followed.
+    /// The bound on streams that are followed.
     var streams = 64
-    /// The number of streams that are followed of a single source.
+    /// The bound on followed streams of a single source.
     var perSource = 4
 }
 

@@ -51,7 +51,7 @@ package final class ThreadedConnection: TransportConnection {
     private let events: @Sendable (TransportEvent) -> Void
     private let state = Mutex(State())
 
-    /// The number of messages that may wait for the broker; the thread hands new messages to the client at once.
+    /// The bound on messages that may wait for the broker; the thread hands new messages to the client at once.
     package static let mostBacklog = 4_096
     /// The longest wait of the client, in milliseconds, since the client's own timers need a turn.
     private static let longestWait: Int32 = 1_000

@@ -32,7 +32,7 @@ package struct ServiceSettings: Sendable, Equatable {
 /// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,
 /// Rate limits).
 package struct UserQuotas: Sendable, Equatable {
-    /// The number of a user's unanswered invitations. Each invitation is resent until the invitation is acked or over.
+    /// The bound on a user's unanswered invitations. Each invitation is resent until the invitation is acked or over.
     package var liveInvitations = 100
     /// The number of these invitations that may ring at the same invitee.
     package var pairInvitations = 5

@@ -211,7 +211,7 @@ extension RequestOutcome {
 }
 
 extension Call {
-    /// The number of requests of a device that a call remembers (section 2).
+    /// The bound on requests of a device that a call remembers (section 2).
     package static let rememberedPerDevice = 16
     /// The number of requests that a call remembers in all, so that a user with many devices cannot grow the record
     /// without end.

@@ -13,7 +13,7 @@ package struct CallSettings: Sendable, Equatable {
     package var heartbeatTimeout: Milliseconds = 60_000
     /// The same time, in milliseconds, for a member whose place the app's backend holds: a backend sends no heartbeats.
     package var heldTimeout: Milliseconds = 86_400_000
-    /// The number of live members that a call may have, including the inviter.
+    /// The bound on live members of a call, including the inviter.
     package var maxMembers = 10
     /// The time, in milliseconds, that an advanced call without `autoEnd` lives on without a live member.
     package var emptyCallTimeout: Milliseconds = 60_000

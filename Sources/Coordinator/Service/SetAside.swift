@@ -5,7 +5,7 @@ import CallStore
 /// over these records, so that later records are not hidden. The sweep tries each record again after `duration`, since
 /// an operator may have repaired the record.
 struct SetAside {
-    /// The number of records that are remembered. Beyond this number, the due index may begin with records that cannot
+    /// The bound on records that are remembered. Beyond this number, the due index may begin with records that cannot
     /// be served.
     static let capacity = 4_096
     /// How long a record is passed over, in milliseconds.

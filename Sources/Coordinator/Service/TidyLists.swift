@@ -6,7 +6,7 @@ struct TidyLists {
     /// How long a list is not checked again, in milliseconds: an entry added since may belong to a commit that is still
     /// under way.
     static let duration: Milliseconds = 10_000
-    /// The number of users that are remembered. The lists of other users are checked each time.
+    /// The bound on users that are remembered. The lists of other users are checked each time.
     static let capacity = 10_000
 
     private var seenAt: [UserID: Milliseconds] = [:]

@@ -3,7 +3,7 @@ internal import SignalingProtocol
 
 /// The translation of a client's events into notices for the app. Pure: the narration knows no clock.
 struct Narration: Sendable {
-    /// The number of calls that are followed at the same time. The SDK knows 256 calls.
+    /// The bound on calls that are followed at the same time. The SDK knows 256 calls.
     static let mostStories = 512
     /// The number of remembered invitations that were given up without a response.
     static let mostAbandoned = 64

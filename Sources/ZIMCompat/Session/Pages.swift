@@ -2,7 +2,7 @@ internal import SignalingProtocol
 
 /// The flags of list pages: the service names the next page by a text, this SDK by a number.
 struct Pages: Sendable {
-    /// The number of flags that are valid; older flags are forgotten.
+    /// The bound on valid flags; older flags are forgotten.
     static let most = 256
 
     private var cursors: [Int64: String] = [:]

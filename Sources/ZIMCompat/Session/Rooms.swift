@@ -1,6 +1,6 @@
 /// The rooms that the app has entered, kept for this login: other users are not told.
 struct Rooms: Sendable {
-    /// The number of rooms at the same time.
+    /// The bound on rooms at the same time.
     static let most = 64
     /// The length of a room's id, in bytes.
     static let longestID = 128

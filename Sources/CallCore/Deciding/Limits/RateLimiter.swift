@@ -161,7 +161,8 @@ package struct RateLimiter {
         return excess < 0 ? nil : Int(excess / Self.perMillisecond) + 1
     }
 
-    /// The number of bytes that a user who has sent another user none lately may send, regardless of other senders.
+    /// The bytes that a user may send to another user, regardless of other senders, if the user has sent that user no
+    /// bytes lately.
     package static let firstBytes = 4_096
 
     /// Returns the limit and the milliseconds until the next attempt when an invitation or message of about `bytes`

@@ -85,7 +85,7 @@ package struct ResendPacing {
     package static let mostHeldBack = 32
     /// The number of a device's messages that give their bytes back when the device acknowledges them.
     private static let mostMessages = 64
-    /// The number of devices that are paced at the same time.
+    /// The bound on devices that are paced at the same time.
     package static let capacity = 10_000
     /// The bytes per second of resends to a device that acknowledges. `burst` is the number of bytes at once.
     package static let rate = 4_000

@@ -94,7 +94,7 @@ package enum PushLimits {
     package static let window: Milliseconds = 60_000
     /// The life, in milliseconds, of `missed` pushes, and of calls in a queue that no worker serves.
     package static let missedLife: Milliseconds = 3_600_000
-    /// The number of calls in the queue. Beyond this number, the oldest are removed.
+    /// The bound on calls in the queue. Beyond this bound, the oldest calls are removed.
     package static let queued = 100_000
 }
 

@@ -4,7 +4,7 @@ import SignalingProtocol
 package enum Retention {
     /// The retention of ended calls and the data beside the calls, in milliseconds.
     package static let history: Milliseconds = 7 * 86_400_000
-    /// The number of ended calls in a user's list.
+    /// The bound on ended calls in a user's list.
     package static let historyPerUser = 200
     /// The retention of a user's counts of invitations, in milliseconds: longer than the longest invitation.
     /// `messageList` is the same for the list of messages.
