@@ -1,7 +1,8 @@
 public import Foundation
 
-// The protocols of Agora's CallAPI, as its sources declare them: CallAPI drops its own protocols and imports these.
-// Without Objective-C a protocol has no optional requirements: an empty default implementation takes their place.
+// The protocols of Agora's CallAPI, as its sources declare them: CallAPI drops its own protocols and imports the
+// protocols of this file. Without Objective-C a protocol has no optional requirements: an empty default implementation
+// takes their place.
 
 #if canImport(ObjectiveC)
 

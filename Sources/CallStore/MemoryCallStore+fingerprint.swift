@@ -17,7 +17,7 @@ extension MemoryCallStore.Contents {
         claims = before.claims
     }
 
-    /// Returns the worker that pushes for the call at present; nil when no worker does.
+    /// Returns the worker that pushes for the call at present; nil when no worker pushes for the call.
     package func holderOfPushes(_ callID: CallID, now: Milliseconds) -> WorkerID? {
         pushes.holder(of: callID, now: now)
     }

@@ -117,7 +117,7 @@ struct OpenRequests {
 
     private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
         guard let request = pending[number]?.request else { return }
-        // The resends follow after 1, 2, 4 s, as those of devices.
+        // The resends follow after 1, 2, 4 s, as the resends of devices.
         pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
         pending[number]!.attempts += 1
         nextLook = min(nextLook, pending[number]!.nextSend)

@@ -237,7 +237,7 @@ struct Asked {
         return found
     }
 
-    /// Returns the acting device: the backend's own device where the body names none.
+    /// Returns the acting device: the backend's own device where the body names no device.
     private func device(_ body: JSONFields, _ user: String) throws(Problem) -> DeviceAddress {
         DeviceAddress(
             userID: try required(body, user, "a user id of 1 to 64 bytes", UserID.init),

@@ -64,8 +64,8 @@ package struct HTTPRequest: Sendable {
         return nil
     }
 
-    /// Headers that follow from the URL and the body. A caller's values could contradict these, and servers would read
-    /// the request differently.
+    /// Headers that follow from the URL and the body. A caller's values of these headers could contradict the URL and
+    /// the body, and servers would read the request differently.
     private static let framing: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
     ]

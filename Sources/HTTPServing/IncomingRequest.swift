@@ -16,7 +16,8 @@ final class IncomingRequest {
 
     var isTooLong: Bool { dropped > 0 }
 
-    /// Takes a piece of the body. Returns false when the body is so much too long that its end is not awaited.
+    /// Takes a piece of the body. Returns false when the body exceeds the bound by so many bytes that the server does
+    /// not read the rest of the body.
     func take(_ bytes: UnsafeRawBufferPointer, longestBody: Int) -> Bool {
         guard !isTooLong, body.count + bytes.count <= longestBody else {
             dropped += body.count + bytes.count

@@ -3,8 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// Counts for the limits of users: their unanswered invitations and waiting messages, and the bytes kept because of
-/// them.
+/// Counts for the limits of users: the unanswered invitations and waiting messages of a user, and the bytes kept
+/// because of the user.
 extension RedisCallStore {
     /// The life of a list of unanswered invitations or waiting messages after its last change: longer than any entry
     /// lasts (at most 600 s).

@@ -4,7 +4,8 @@ import CallStore
 import Glibc
 import Support
 
-/// A connection to Redis. A failed connection cannot be used again: replies could be taken for those of other commands.
+/// A connection to Redis. A failed connection cannot be used again: replies could be taken for the replies to other
+/// commands.
 ///
 /// A connected `RedisConnection` does not block: `receive` reads the replies. Only `run` waits, for callers that have
 /// no other work.

@@ -2,8 +2,8 @@ import CallStore
 
 /// The format of the data in Redis. The format's number is the first part of the entry under `clockKey`, before the
 /// coordinators' agreement on the clock. This entry exists before all other keys, is read at each check of the clock,
-/// and is written anew when Redis was emptied. So a coordinator also learns at once when a coordinator of a later
-/// version has begun to use its Redis.
+/// and is written anew when Redis was emptied. A coordinator therefore also learns at once when a coordinator of a
+/// later version has begun to use the same Redis.
 enum RedisFormat {
     /// The current format. Each change of the keys or their values raises this number by 1 (`FormatTests`,
     /// docs/decisions/0028).

@@ -173,8 +173,8 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    /// Runs scripts again after Redis's script cache was emptied. These scripts did nothing, so that they may be
-    /// repeated; the later reads in the pipeline are repeated as well.
+    /// Runs scripts again after Redis's script cache was emptied. The missing scripts did nothing, so that these
+    /// scripts may be repeated; the later reads in the pipeline are repeated as well.
     private func repeatMissing(_ replies: inout [RedisReply], of request: Request) async throws(StoreError) {
         guard let first = replies.firstIndex(where: \.isMissingScript) else { return }
         try loadScripts()

@@ -276,7 +276,7 @@ extension SQLiteCallStore: OutboxStore {
 
     func bury(_ item: OutboxItem, _ now: Milliseconds) throws(StoreError) {
         guard try remove(item) else { return }
-        // This dead letter replaces a dead letter of an earlier call with the same id.
+        // The new dead letter replaces a dead letter of an earlier call with the same id.
         let former = try database.query(
             "SELECT length(record), owner FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint),
             .id(item.id), .integer(item.number)

@@ -5,7 +5,7 @@ internal import SignalingProtocol
 /// User profiles (docs/protocol.md, section 2, Users).
 extension ZIM {
     /// Queries the profiles of 1 to 100 users. The error list names users who have never logged in or stored a profile;
-    /// the code is success in spite of these.
+    /// the code is success in spite of these users.
     public func queryUsersInfo(
         by userIDs: [String], config: ZIMUsersInfoQueryConfig, callback: ZIMUsersInfoQueriedCallback?
     ) {

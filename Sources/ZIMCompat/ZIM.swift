@@ -41,7 +41,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Returns the present instance; nil when there is none.
+    /// Returns the present instance; nil when there is no instance.
     public static func shared() -> ZIM? { common.withLock(\.shared) }
 
     /// Creates the single instance; returns nil when there is an instance already. `config` is not used.

@@ -37,7 +37,7 @@ extension ZegoConnection {
         client.quit(orphaned, within: Self.quitTime) { [weak self] in
             guard let self else { return }
             queue.async {
-                // Otherwise the requests have failed with their connection.
+                // After the end of that client the waiting requests have failed already.
                 if self.client === client { self.performWaiting(client) }
             }
         }

@@ -95,7 +95,7 @@ private struct Fields {
         return user
     }
 
-    /// Returns the name, or an empty text: the vendor's client may send none.
+    /// Returns the name; empty without a name, since the vendor's client may send no name.
     private static func name(_ value: Any?) throws(ZegoError) -> String {
         guard let value, !(value is NSNull), !isNil(value) else { return "" }
         guard let name = value as? String else { throw .paramInvalid }

@@ -139,7 +139,8 @@ public final class Call: Sendable, Identifiable {
             try await take(step)
         } catch {
             if error.code.isOfCallThatIsOver { return }
-            // An invitee may have answered in the same moment, and the response may tell so before the event does.
+            // An invitee may have answered in the same moment, and the response may tell of the answer before the event
+            // comes.
             if error.code == .invalidState, leaving == step { _ = try await requests.perform(.get(.init(callID: id))) }
             guard leaving != step else { throw error }
         }

@@ -139,7 +139,7 @@ extension CallManager {
             hub.tell(Change(state: .idle, reason: reason, call: call))
             return current.crossing
         }
-        // These invitations were not merged with the own call.
+        // The service has not merged these invitations with the own call.
         for other in crossing where other.id != call?.id { rings(other) }
     }
 }

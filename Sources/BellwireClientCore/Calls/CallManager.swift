@@ -22,7 +22,7 @@ public final class CallManager: Sendable {
         var callees: [UserID] = []
         /// Ringing calls of these users, which the service may merge with the own call (glare).
         var crossing: [Call] = []
-        /// This user's last step, the reason of the service's next event.
+        /// This user's last step, which is the reason for the service's next event.
         var intent: Reason?
     }
 

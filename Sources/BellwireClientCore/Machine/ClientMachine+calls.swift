@@ -90,7 +90,7 @@ extension ClientMachine {
 
     // MARK: Resynchronisation
 
-    /// Compares the known calls with those that the welcome lists. The app gets each listed call that is new to the
+    /// Compares the known calls with the calls that the welcome lists. The app gets each listed call that is new to the
     /// app. Calls that the welcome does not list have ended, and this session gets no events about such calls: the app
     /// is told once.
     mutating func resynchronised(with welcome: Welcome, now: Int64) -> [Action] {

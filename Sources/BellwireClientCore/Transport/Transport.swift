@@ -1,7 +1,7 @@
 /// A transport carries messages to a broker and back: any MQTT client. The SDK makes connections in succession, each
 /// with a session and a will of its own (docs/protocol.md, section 1), and decides itself when to reconnect.
 ///
-/// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK has these.
+/// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK does these tasks.
 public protocol Transport: Sendable {
     /// Connects with a clean session and the will, subscribes to all topics with QoS 1, and returns when the broker has
     /// granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never

@@ -68,7 +68,7 @@ package struct Decision: ~Copyable {
 
     package var call: Call? { subject.machine?.call }
 
-    /// The users whose devices get messages. Their presence must be known after the commit.
+    /// The users whose devices get messages. The presence of these users must be known after the commit.
     package var told: [UserID] {
         (isVisiblyChanged ? subject.machine?.call.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
     }

@@ -12,7 +12,7 @@ package struct Facts {
     /// count.
     package var listeningSince: Milliseconds = 0
     package var presence: Presence = [:]
-    /// The call that holds each claim, read before the records of those calls.
+    /// The call that holds each claim, read before the records of the holding calls.
     package var holders: [Claim: ClaimHolder?] = [:]
     /// Holders that can no longer come to deserve their claims, because another writer has changed their version since
     /// the query.

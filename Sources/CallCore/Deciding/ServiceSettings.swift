@@ -118,7 +118,7 @@ package enum ServiceBounds {
     /// The number of further queries for a claim's holder without a call, each after a brief pause, before the holder
     /// is fenced.
     package static let looksBeforeFencing = 3
-    /// Returns the number of unforeseen queries that a batch makes in this attempt while all its calls wait for them.
+    /// Returns the number of unforeseen queries that a batch makes in this attempt, while all calls of the batch wait.
     /// The other queries follow in the next attempt, after the calls that need no further facts are done.
     package static func unforeseenQueries(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
     /// The time, in milliseconds, that a void record is kept: longer than any commit can be delayed.

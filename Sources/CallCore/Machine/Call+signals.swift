@@ -18,7 +18,8 @@ extension Call {
         }
     }
 
-    /// Returns the devices of the accepted members other than the sender, or of those members whom the signal names.
+    /// Returns the devices of the accepted members other than the sender: of all these members, or of the members in
+    /// the signal's `to`.
     package func recipients(of signal: Request.Signal, from user: UserID) -> [DeviceAddress] {
         members.compactMap { member in
             guard member.state == .accepted, member.userID != user, signal.to?.contains(member.userID) ?? true else {

@@ -83,8 +83,8 @@ struct WorkQueue {
     static let mostOfAll = 16_384
     static let mostBytesOfAll = 64 * 1024 * 1024
     /// The bounds on a user's queued requests and bytes while the queue is otherwise empty. The fuller the queue, the
-    /// less each user may add: a seventh of the free requests and a fifteenth of the free bytes. So no number of users
-    /// can fill the queue for others.
+    /// less each user may add: a seventh of the free requests and a fifteenth of the free bytes. Users, however many,
+    /// can therefore not fill the queue for other users.
     static let mostWaiting = mostOfAll / 8
     static let mostBytes = mostBytesOfAll / 16
 

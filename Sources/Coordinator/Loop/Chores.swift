@@ -95,8 +95,8 @@ final class Chores {
         hasFlushed = true
     }
 
-    /// Makes the next sweep due at once when the records of the last sweep are served and the store may have more. This
-    /// needs a commit in between, since deadlines that cannot be served must not be tried without a pause.
+    /// Makes the next sweep due at once when the records of the last sweep are served and the store may have more. The
+    /// next sweep needs a commit in between, since deadlines that cannot be served must not be tried without a pause.
     func servedWhatWasFound() {
         guard let commits = commitsBefore, service.counters[.commits] > commits, due[Chore.sweep.rawValue] != nil
         else { return }

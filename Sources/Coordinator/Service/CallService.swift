@@ -104,7 +104,7 @@ package final class CallService {
     }
 
     /// Notes that the broker has these messages: the receipts in `messages` are not sent again. When a coordinator dies
-    /// before its receipts are noted, the coordinator that serves their deadline sends them again.
+    /// before its receipts are noted, the coordinator that serves the messages' deadline sends the receipts again.
     func published(_ messages: [OutboundMessage]) async {
         let receipts = messages.compactMap(\.receiptOf)
         guard !receipts.isEmpty else { return }

@@ -30,8 +30,8 @@ final class ServiceContext {
     var ownEndpoints: [KeptEndpoint] = []
     /// The endpoints that webhook events may go to; nil until they were read.
     private var known: [KeptEndpoint]?
-    /// The kinds of pushes that the deployment sends. The inner nil means none; the outer nil means that the policy was
-    /// never read.
+    /// The kinds of pushes that the deployment sends. The inner nil means that the deployment sends no pushes; the
+    /// outer nil means that the policy was never read.
     private var policy: KeptPushPolicy??
     /// The time when inbound messages began to arrive without a break. Silence of members before that time does not
     /// count.

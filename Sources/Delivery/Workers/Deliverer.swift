@@ -15,7 +15,7 @@ package final class Deliverer {
         static let look: Int64 = 500
         static let keep: Int64 = 1_000
         static let count: Int64 = 1_000
-        /// The pause before an operation is repeated that the store failed to do.
+        /// The pause before an operation is repeated after the store has failed.
         static let pause: Int64 = 100
         /// An attempt begins only while the worker lease is sure to last for so long.
         static let margin: Int64 = 500
@@ -417,8 +417,8 @@ package final class Deliverer {
         case .next(let item): send(item, place)
         case .done: release(place)
         case .void:
-            // The worker lease may have ended, and begun anew with a later claim. Then the line would stay claimed as
-            // long as this worker lives.
+            // The worker lease may have ended, and begun anew with a later claim. In that case the line would stay
+            // claimed as long as this worker lives.
             becomeAnother()
             counts.endpoints[targets[place].name]?.attempts[.void, default: 0] += 1
         }

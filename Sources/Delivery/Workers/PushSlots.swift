@@ -46,7 +46,7 @@ struct PushSlots {
     private var waiting: [Waiting] = []
     private var known: Set<Waiting> = []
 
-    /// Takes a slot. Returns false when none is free; `release` returns the call when its turn has come.
+    /// Takes a slot. Returns false when no slot is free; `release` returns the call when the call's turn has come.
     mutating func take(_ provider: PushProvider, for callID: CallID) -> Bool {
         guard isFree(provider) else {
             let new = Waiting(callID: callID, provider: provider)

@@ -12,7 +12,7 @@ enum EventIDBounds {
 /// because the id contains all facts that a gateway needs.
 ///
 /// The form is `1;callID.revision.time.invitation.states;…`: numbers to the base of 36, a letter for each member's
-/// state, and a final `-` for a call that is over. Live calls come first, the latest before the others.
+/// state, and a final `-` for a call that is over. Live calls come first, the latest call before earlier calls.
 struct EventID: Equatable {
     private static let version = "1"
 

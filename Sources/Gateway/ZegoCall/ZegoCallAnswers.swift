@@ -76,7 +76,7 @@ enum ZegoAnswer {
 }
 
 extension RelayedRequest {
-    /// Returns the request that follows before the client gets its response; nil when none follows.
+    /// Returns the request that follows before the client gets its response; nil when no request follows.
     ///
     /// A client that cancels is done with the call, whatever the response. If the invitee accepted before, no other
     /// client would end the call: the invitee would stay alone in the call, and the inviter's next calls would be

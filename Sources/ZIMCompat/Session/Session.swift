@@ -6,7 +6,7 @@ internal import Synchronization
 /// A login: a client, and the notices for its app.
 ///
 /// **Order.** The client calls its observer, the outcomes of requests and the waiter of `connect` in the driver's
-/// order; each puts its effects on the main queue before the next is called.
+/// order; each call puts its effects on the main queue before the driver makes the next call.
 final class Session: Sendable {
     /// The time limit of a request, also without a connection: an app that was told of a failure must not find its call
     /// made a minute later.

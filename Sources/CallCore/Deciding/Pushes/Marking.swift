@@ -14,7 +14,7 @@ extension Deciding {
     /// Decides that a device of the user has registered. The registration is stored already, so each later invitation
     /// sees the registration.
     func decideRegistered(_ user: UserID, _ decision: inout Decision) {
-        // This also applies to a user who is marked already because of another device.
+        // The push queue also gets a call of a user who is marked already because of another device.
         mark([user], &decision)
     }
 
@@ -27,7 +27,8 @@ extension Deciding {
         if acked < member.invitedRevision { decision.asksForPushes = true }
     }
 
-    /// Marks users whose registration came while an invitation was being decided: neither side may have seen the other.
+    /// Marks users who registered while an invitation was being decided: the invitation may not have seen the
+    /// registration, and the registration may not have seen the invitation.
     func decideUnmarked(_ decision: inout Decision) throws(Undecided) {
         guard let unmarked = decision.subject.machine?.unmarked, !unmarked.isEmpty else { return }
         guard let pushable = try pushable(unmarked), !pushable.isEmpty else { return }

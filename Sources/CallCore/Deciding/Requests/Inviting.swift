@@ -62,8 +62,8 @@ extension Deciding {
     }
 
     /// Checks the holder of a claim. Returns the holder's record if the holder deserves the claim. Otherwise the commit
-    /// expects this holder and no other, and the holder is fenced first: the holder's version is raised, so that a
-    /// pending commit that would make the holder deserve the claim loses, and then finds the claim taken.
+    /// expects exactly this holder, and the holder is fenced first: raising the holder's version lets each pending
+    /// commit lose that would make the holder deserve the claim. The writer of that commit then finds the claim taken.
     func deservedHolder(
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
     ) throws(Undecided) -> StoredRecord? {

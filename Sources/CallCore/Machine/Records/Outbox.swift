@@ -298,7 +298,7 @@ package struct Outbox: Equatable, Sendable {
             let entry = shelves[name]!.dead.remove(at: place).entry
             var line = shelves[name]!.lines[letter.id] ?? OutboxLine()
             if line.entries.first.map({ $0.number > entry.number }) ?? true, line.holder == nil {
-                // This entry goes first and has no attempts yet.
+                // The replayed entry becomes the first entry of its line, without attempts.
                 (line.due, line.attempts, line.firstAttempt) = (now, 0, nil)
             }
             line.insert(entry)

@@ -21,8 +21,8 @@ package struct Registrations: Equatable, Sendable {
         return registrations(of: key.device, now: now)
     }
 
-    /// Returns all registrations in the groups beyond `most`. The groups whose newest registration is the oldest are
-    /// removed first, and the group `own`, of the new registration, always stays.
+    /// Returns all registrations in the groups beyond `most`. The group that has been without a new registration for
+    /// the longest time is removed first. The group `own`, of the new registration, always stays.
     private static func excess<Group: Hashable & Comparable>(
         of registrations: [PushRegistration], by group: KeyPath<PushRegistration, Group>, most: Int, besides own: Group
     ) -> [PushRegistration.Key] {
