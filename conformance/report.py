@@ -76,7 +76,7 @@ def skips(results: list[Result]) -> str:
 
 
 def machines(results: list[Result]) -> str:
-    """Returns which tests had an SDK's machine as the device, and why the other tests had none."""
+    """Returns the tests that had an SDK's machine as the device, and the reasons why the other tests had no machine."""
     played = [result for result in results if result.outcome != "skipped" and result.roles]
     if not played:
         return ""

@@ -19,7 +19,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     private var shared = SharedClock()
     /// Called when a suspended operation goes on.
     var onAnswer: () -> Void = {}
-    /// Whether the coordinator has died within an operation: none of its later operations runs.
+    /// Whether the coordinator has died within an operation: no later operation of the coordinator runs.
     private(set) var isDead = false
 
     init(_ store: MemoryCallStore, of owner: SimulatedCoordinator, in world: World, random: SeededRandom) {

@@ -4,8 +4,8 @@ internal import Synchronization
 
 extension BellwireConfiguration {
     /// Returns the configuration of a client for this user. `token` is the token that the app passed with its login,
-    /// used first; empty or nil for none. `transport` replaces MQTT to `broker`. `tokens` notes each token that is
-    /// used.
+    /// used first; empty or nil without a token. `transport` replaces MQTT to `broker`. `tokens` notes each token that
+    /// is used.
     ///
     /// - Throws: `badRequest` naming `user`, `broker`, `device` or `topicRoot`, when the text is not valid.
     package func clientConfiguration(

@@ -111,7 +111,7 @@ final class BrokerStream {
 
     /// The result of reading.
     enum Reading {
-        /// More bytes may be left, or none is left now.
+        /// More bytes may be left, or no bytes are left now.
         case more, none
         /// The broker has closed the connection.
         case end

@@ -320,7 +320,7 @@ package final class MQTTConnection {
         }
     }
 
-    /// Pings the broker after a time in which no bytes were received or none were sent.
+    /// Pings the broker after a time in which no bytes were received, or no bytes were sent.
     private func keepAlive(_ now: Int64) throws(MQTTError) {
         if let asked {
             guard now - asked <= longestAnswer else { throw closed("the broker no longer answers") }
@@ -465,8 +465,8 @@ package final class MQTTConnection {
     }
 
     /// Disconnects, so that the broker drops the will. Waits up to `milliseconds` until the broker has all published
-    /// messages: a broker may drop unread messages when it cannot acknowledge them to a closed socket. Messages that
-    /// arrive in this time are dropped.
+    /// messages: a broker that cannot acknowledge unread messages to a closed socket may drop these messages. Messages
+    /// that arrive in this time are dropped.
     package func disconnect(flushingFor milliseconds: Int32 = 1000) {
         let end = SystemClock.boot.milliseconds + Int64(milliseconds)
         while backlog > 0 || hasUnsent, SystemClock.boot.milliseconds < end {

@@ -72,7 +72,8 @@ extension [UInt8] {
         append(uint16: identifier)
         append(0)
         append(text: filter)
-        // The client asks for no retained messages: Bellwire publishes none (MQTT 5, section 3.8.3.1).
+        // The client asks for no retained messages (MQTT 5, section 3.8.3.1), because Bellwire publishes no retained
+        // messages.
         append(UInt8(qos.rawValue) | 0x20)
     }
 

@@ -1,5 +1,5 @@
-/// The bounds of the wire protocol (docs/protocol.md, sections 1 and 2). Some are the defaults of settings that an
-/// operator may change; the others are fixed.
+/// The bounds of the wire protocol (docs/protocol.md, sections 1 and 2). Some bounds are the defaults of settings that
+/// an operator may change; the other bounds are fixed.
 package enum Limits {
     /// The largest request, in bytes.
     package static let requestBytes = 64 * 1024

@@ -7,8 +7,8 @@
 extension Request.Body {
     /// Requests with equal fields have equal digests: the order of fields, white space, escapes and unknown fields do
     /// not matter. Nil for requests that the service does not remember. The digest excludes `callID` and `messageID`,
-    /// because the id already stands for them, and a message's place in its stream, because a restarted sender counts
-    /// the places anew.
+    /// because the request's id already stands for these two ids. The digest also excludes a message's place in its
+    /// stream, because a restarted sender counts the places anew.
     package var digest: Int64? {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end:

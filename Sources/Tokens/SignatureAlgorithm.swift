@@ -2,7 +2,7 @@
 ///
 /// `none` is not among the cases, so that a token without a signature cannot even be expressed.
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
-    /// HMAC with SHA-256: a party that can check tokens can also make them.
+    /// HMAC with SHA-256: a party that can check tokens can also make tokens.
     case hs256 = "HS256"
     /// RSA (PKCS #1 v1.5) with SHA-256.
     case rs256 = "RS256"
@@ -11,6 +11,6 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// Ed25519.
     case edDSA = "EdDSA"
 
-    /// Whether checking tokens needs another key than making them.
+    /// Whether checking tokens needs another key than making tokens.
     package var isAsymmetric: Bool { self != .hs256 }
 }

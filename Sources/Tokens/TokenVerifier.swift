@@ -3,9 +3,9 @@ import SignalingProtocol
 /// Verifies tokens with the keys of a deployment.
 package struct TokenVerifier: Sendable {
     package var keys: KeySet
-    /// The `iss` that a token must have; nil accepts any or none.
+    /// The `iss` that a token must have; nil accepts any `iss`, and tokens without `iss`.
     package var issuer: String?
-    /// A name that a token's `aud` must contain; nil accepts any or none.
+    /// A name that a token's `aud` must contain; nil accepts any `aud`, and tokens without `aud`.
     package var audience: String?
 
     /// The tolerance for a token issuer's clock that is ahead, in milliseconds.

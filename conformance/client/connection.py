@@ -195,6 +195,7 @@ def _handle(sock: Any) -> Iterator[socket.socket]:
 
 
 def no_delay(sock: Any) -> None:
-    """Sets TCP_NODELAY. Otherwise small packets wait for the peer's delayed TCP acknowledgment, up to 40 ms."""
+    """Sets TCP_NODELAY. Without TCP_NODELAY small packets wait for the peer's delayed TCP acknowledgment, up to 40
+    ms."""
     with _handle(sock) as handle:
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -12,8 +12,8 @@ package enum Loopback {
         return withAddress(port) { bind(descriptor, $0, $1) == 0 }
     }
 
-    /// The range is below the ports that the kernel gives to outgoing connections, which could take a port before its
-    /// server does.
+    /// The range is below the ports that the kernel gives to outgoing connections, since such a connection could take a
+    /// port before the server does.
     private static let servers = 10_000..<30_000
     private static let given = Mutex<Set<Int>>([])
 

@@ -13,7 +13,7 @@ package enum StoreAddress: CustomStringConvertible {
 
     static let forms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
 
-    /// Returns nil for a text that is none of `forms`.
+    /// Returns nil for a text without any of the `forms`.
     package init?(_ text: String) {
         if text == "memory:" {
             self = .memory

@@ -30,7 +30,7 @@ export function callText(call: CallObject, user: string): string | undefined {
 
 export const callingText = (users: readonly string[]): string => `Calling ${users.join(", ")}`;
 
-/** Returns the user who calls this user. This can be another user than the inviter of the call. */
+/** Returns the user who calls this user. The calling user can be another user than the inviter of the call. */
 export function callerOf(call: CallObject, user: string): string {
   return call.members.find(({ userID }) => userID === user)?.invitedBy ?? call.inviter;
 }

@@ -375,8 +375,8 @@ export class RingWorker {
   }
 
   /**
-   * The browser has ended a subscription. Only a page can register another subscription; an open page does so now, else
-   * the next page.
+   * The browser has ended a subscription. Only a page can register another subscription; an open page registers now,
+   * else the next page that is opened.
    */
   private async changed({ oldSubscription, newSubscription }: SubscriptionEvent): Promise<void> {
     const { pushManager } = this.scope.registration;
