@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 
 /// The store in full, with all roles that coordinators need: here they keep the data that must survive a coordinator
-/// (docs/architecture.md, Store).
+/// (docs/store.md).
 ///
 /// The methods take batches, and throw `StoreError` when the store cannot answer. The store serves queries in the order
 /// of the method calls, even while earlier callers still wait for their answers.

@@ -4,7 +4,7 @@ import HTTPServing
 /// The flags for the number of a gateway's connections, and for their idle time.
 enum ConnectionOptions {
     /// The range of `--http-streams`. A stream needs two topic filters at the broker, and the broker allows a backend
-    /// 40,000 filters (docs/architecture.md, Bounds).
+    /// 40,000 filters (docs/bounds.md).
     private static let streams = 1...20_000
 
     static let all = [
