@@ -50,9 +50,10 @@ import Testing
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
-                "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/BatchService.swift": 1,
-                "Delivery/Workers/Deliverer.swift": 5,  // ages, and when to try again
-                "Delivery/Workers/Pusher.swift": 3,  // the age of what waits
+                "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
+                "Delivery/Workers/LeasedWorker.swift": 1,  // made of the store's clock
+                "Delivery/Workers/Deliverer.swift": 4,  // ages, and when to try again
+                "Delivery/Workers/Pusher.swift": 2,  // the age of what waits
                 "Delivery/Workers/Pusher+answers.swift": 4,  // when to try again, and timelines
                 "Delivery/Workers/Pusher+holding.swift": 2,  // what is due, for how long
                 "Delivery/Workers/Pusher+looking.swift": 3,  // the same
