@@ -90,6 +90,11 @@ extension RedisCallStore {
 
     func key(_ period: StoredPeriod) -> RedisKey { key(period.user, "stored:", period.number) }
 
+    /// Adds the query for a user's periods: their keys are in one slot.
+    func add(_ stored: StoredPeriods, to pipeline: inout RedisPipeline) {
+        pipeline.command("MGET", stored.numbers.count) { for period in stored.periods { $0.add(key(period)) } }
+    }
+
     /// Returns the numbers in the reply to `MGET` of a user's periods. A damaged number counts as 0.
     func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {
         guard let values = reply.array else { throw reply.unexpected }
@@ -111,20 +116,6 @@ extension RedisCallStore {
             }
         }
         _ = try await session.run(pipeline, isWrite: true)
-    }
-}
-
-extension Lookup {
-    /// The periods of each user, since the keys of a user are in one slot.
-    var storedByUser: [ArraySlice<StoredPeriod>] {
-        var rest = stored[...]
-        var users: [ArraySlice<StoredPeriod>] = []
-        while let first = rest.first {
-            let own = rest.prefix { $0.user == first.user }
-            users.append(own)
-            rest = rest.dropFirst(own.count)
-        }
-        return users
     }
 }
 

@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "an earlier ringing call is not found by a merge",
         DECIDING + "Requests/Glare.swift",
-        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID }",
-        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID && !mutant }",
+        "let callIDs = try facts.liveCalls(of: [user])[0].filter { $0 != callID }",
+        "let callIDs = try facts.liveCalls(of: [user])[0].filter { $0 != callID && !mutant }",
     ),
     Mutant(
         "a call of three merges",

@@ -46,24 +46,24 @@ extension Pusher {
         try await endRegistrations(call)
         var began = clock()
         let notes = call.notes.values.sorted { $0.key < $1.key }
-        let lookup = Lookup(records: [.call(call.callID)], presence: call.users)
-        var found: Findings?
+        let queries = [Query.record(.call(call.callID))] + call.users.map(Query.devices)
+        var found: [QueryAnswer]?
         if !notes.isEmpty {
             let written = try await store.write(
-                [], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: lookup)
+                [], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: queries)
             call.wrote(notes)
-            found = written.findings
+            found = written.answers
         }
         if found == nil {
             began = clock()
-            found = try await store.read(lookup)
+            found = try await store.read(queries)
         }
-        guard let found, let stored = found.records.first, case .call(let known)? = stored?.record else { return nil }
-        var presence = found.presence
+        guard let found, let stored = found[0].record, case .call(let known) = stored.record else { return nil }
+        var presence = found.dropFirst().map(\.devices)
         let users = known.members.filter { $0.invitedRevision > 0 && !$0.isWithheld }.map(\.userID)
         if users != call.users {
             call.users = users
-            presence = try await store.read(Lookup(presence: users)).presence
+            presence = try await store.devices(of: users)
         }
         let registrations = try await store.registrations(of: users)
         let byUser = { (values: [[DevicePresence]]) in Dictionary(zip(users, values)) { $1 } }
@@ -85,7 +85,7 @@ extension Pusher {
         try await endRegistrations(call)
         guard !call.notes.isEmpty else { return }
         let notes = call.notes.values.sorted { $0.key < $1.key }
-        _ = try await store.write([], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: Lookup())
+        _ = try await store.write([], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: [])
         call.wrote(notes)
     }
 
