@@ -14,7 +14,7 @@ public enum CallChange: Sendable, Equatable {
     /// again.
     case invitationExpired
     /// Another member sent this signal within the call.
-    case signal(Signal)
+    case signal(BellwireSignal)
     /// Final: this user has left the call, which goes on.
     case left
     /// Final: the call has ended. The reason is nil when the call ended in an unknown way while this device could not

@@ -17,7 +17,7 @@ extension ClientMachine {
 
     /// Acks a message on arrival, also before its turn in the stream: the sender need not wait for the earlier
     /// messages.
-    mutating func received(_ message: IncomingMessage, now: Int64) -> [Action] {
+    mutating func received(_ message: BellwireIncomingMessage, now: Int64) -> [Action] {
         let ack = Action.publish(.ackMessage(message.messageID))
         guard !shown.contains(message.messageID) else { return [ack] }
         remember(message.messageID)
@@ -55,7 +55,7 @@ extension ClientMachine {
     private static let defaultTTL = 30
     private static let unreceiptedMessages = 256
 
-    mutating func received(_ receipt: Receipt, now: Int64) -> [Action] {
+    mutating func received(_ receipt: BellwireReceipt, now: Int64) -> [Action] {
         let place = unreceipted.firstIndex { $0.messageID == receipt.messageID && $0.to == receipt.to }
         // A repeated receipt, or a receipt for a message of an earlier run of the app: the app does not get this
         // receipt.
@@ -77,7 +77,7 @@ extension ClientMachine {
             unreceipted[place].askAt = max(unreceipted[place].askAt, unreceipted[place].endsAt + Self.receiptMargin)
             return []
         }
-        return received(Receipt(messageID: messageID, to: message.to, state: state, time: time), now: now)
+        return received(BellwireReceipt(messageID: messageID, to: message.to, state: state, time: time), now: now)
     }
 
     /// Forgets a message that the service refused: no receipt will come, and its `seq` is free.

@@ -105,12 +105,12 @@ package struct ClientMachine: Sendable {
     var nextSignal: [CallID: Int64] = [:]
     /// The signals that wait for a connection, each with the end of its usefulness.
     var waitingSignals: [(signal: Request.Signal, until: Int64)] = []
-    var signalStreams = OrderedStreams<Signal>(Self.signalBounds)
+    var signalStreams = OrderedStreams<BellwireSignal>(Self.signalBounds)
     /// The ids of peer messages that have come, and their order. The app gets each message once, some not before their
     /// turn.
     var shown: Set<MessageID> = []
     var shownOrder: [MessageID] = []
-    var messageStreams = OrderedStreams<IncomingMessage>(Self.messageBounds)
+    var messageStreams = OrderedStreams<BellwireIncomingMessage>(Self.messageBounds)
     /// The next `seq` of this device's ordered messages, by recipient.
     var places: MessagePlaces
     /// The messages of this device without a receipt, in the order of sending.

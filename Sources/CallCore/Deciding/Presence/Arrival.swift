@@ -76,7 +76,7 @@ package struct Arrival {
     /// Returns the `welcome` for the device, with the user's live calls. The welcome leaves out calls that would exceed
     /// the limit of bytes. `tokenExpiresAt` is by the same clock as `now`.
     package func welcome(
-        _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds,
+        _ calls: [Call], _ iceServers: [BellwireIceServer], _ settings: ServiceSettings, now: Milliseconds,
         tokenExpiresAt: Milliseconds?
     ) -> [UInt8] {
         func payload(_ listed: [CallSnapshot]) -> [UInt8] {
