@@ -5,6 +5,8 @@ import Synchronization
 extension ClientDriver {
     /// The time limit of an attempt, until the broker has answered CONNECT and the subscriptions, in milliseconds.
     private static let handshakeLimit: Int64 = 10_000
+    /// The waits between attempts to reach the broker: 0.25 s, doubled up to 8 s.
+    private static let reconnects = Backoff(first: 250, longest: 8_000)
     /// After a connection that lasted this long, in milliseconds, the next attempt comes soon.
     private static let goodConnection: Int64 = 10_000
     /// The pause before a token provider that failed is asked again while the present token lasts.
@@ -14,7 +16,7 @@ extension ClientDriver {
 
     /// Returns when the app has disconnected, or another connection has taken this client's place.
     func run() async {
-        var backoff = ReconnectBackoff()
+        var backoff = Self.reconnects
         var rivals = RivalWatch()
         while isRunning {
             let began = clock.now
@@ -26,7 +28,7 @@ extension ClientDriver {
                 if rivals.isTakenOver(by: error, after: lasted, isUnexplained: isUnexplained) { break }
                 failed(error)
                 if lasted >= Self.goodConnection { backoff.reset() }
-                await pause(backoff.delay())
+                await pause(backoff.next())
             }
         }
         await sayGoodbye()

@@ -5,6 +5,8 @@ import SignalingProtocol
 extension ClientMachine {
     /// The time after the end of a message's `ttl` until the machine asks the service for the receipt, in milliseconds.
     static let receiptMargin: Int64 = 3_000
+    /// The waits between questions about a receipt: 3 s, doubled up to 48 s.
+    private static let questions = Backoff(first: receiptMargin, longest: 48_000)
     /// The time after the end of a message's `ttl` during which the machine asks for the receipt, in milliseconds; then
     /// the app gets an error. The service remembers a message for 10 min: after that the question would count as a new
     /// message.
@@ -108,7 +110,7 @@ extension ClientMachine {
                 continue
             }
             unreceipted[index].questions += 1
-            unreceipted[index].askAt = now + Self.receiptMargin << min(sent.questions, 4)
+            unreceipted[index].askAt = now + Self.questions.wait(after: unreceipted[index].questions)
             actions.append(.publish(.request(sent.isUnplaced ? placed(sent.request) : sent.request)))
         }
         return actions

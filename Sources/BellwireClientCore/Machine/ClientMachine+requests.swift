@@ -43,7 +43,7 @@ extension ClientMachine {
             pending[index].stage = .sending(sends: 0, nextSend: now)
             return []
         }
-        pending[index].stage = .sending(sends: 1, nextSend: now + ResendDelay.after(1))
+        pending[index].stage = .sending(sends: 1, nextSend: now + Backoff.resends.wait(after: 1))
         takePlace(at: index)
         return [.publish(.request(pending[index].request))]
     }
@@ -69,7 +69,7 @@ extension ClientMachine {
         guard case .subscribed = link else { return actions }
         for index in pending.indices {
             guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }
-            pending[index].stage = .sending(sends: sends + 1, nextSend: now + ResendDelay.after(sends + 1))
+            pending[index].stage = .sending(sends: sends + 1, nextSend: now + Backoff.resends.wait(after: sends + 1))
             actions.append(.publish(.request(pending[index].request)))
         }
         return actions
@@ -105,7 +105,8 @@ extension ClientMachine {
         guard let index = pending.firstIndex(where: { $0.request.id == id }) else { return [] }
         if error.code == .unavailable || error.code == .rateLimited {
             guard case .sending(let sends, _) = entry.stage else { return [] }
-            let wait = max(ResendDelay.after(sends), min(Int64(error.retryAfter ?? 0), configuration.requestTimeout))
+            let wait = max(
+                Backoff.resends.wait(after: sends), min(Int64(error.retryAfter ?? 0), configuration.requestTimeout))
             pending[index].refusal = error
             pending[index].stage = .sending(sends: sends, nextSend: now + wait)
             return []

@@ -172,9 +172,3 @@ package struct ClientMachine: Sendable {
         }
     }
 }
-
-/// The waits between resends: 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, sections 1 and 2).
-enum ResendDelay {
-    /// Returns the wait after the `count`th send, in milliseconds.
-    static func after(_ count: Int) -> Int64 { 1000 << min(max(count - 1, 0), 3) }
-}
