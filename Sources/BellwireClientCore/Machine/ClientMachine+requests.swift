@@ -13,9 +13,9 @@ extension ClientMachine {
         guard pending.count < configuration.requests else {
             return [.fail(request.id, SignalingError(.tooManyRequests, "\(pending.count) requests are unanswered"))]
         }
+        let limit = min(within ?? .max, configuration.requestTimeout)
         let entry = PendingRequest(
-            request: request, deadline: now + min(within ?? .max, configuration.requestTimeout), stage: .queued,
-            isUnplaced: ordered)
+            request: request, limit: limit, deadline: now + limit, stage: .queued, isUnplaced: ordered)
         guard mayBegin(entry) else {
             let message = "this device is in \(configuration.knownCalls) calls"
             return [.fail(request.id, SignalingError(.tooManyRequests, message))]
@@ -81,7 +81,7 @@ extension ClientMachine {
             link == .offline
             ? "the broker cannot be reached"
             : isHeld ? "it waited for the answer to an earlier request" : "the service did not answer"
-        return SignalingError(.noResponse, "no response within \(configuration.requestTimeout) ms: \(cause)")
+        return SignalingError(.noResponse, "no response within \(entry.limit) ms: \(cause)")
     }
 
     mutating func received(_ response: Response, now: Int64) -> [Action] {
