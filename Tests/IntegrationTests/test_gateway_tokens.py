@@ -115,7 +115,7 @@ def test_with_public_keys_it_makes_no_tokens(secure: Secure, tmp_path: Path) -> 
         token_file=str(secure.token_file),
     ).start()  # fmt: skip
     try:
-        assert "public keys" in gateway.post("/v1/tokens", {"userID": "alice"}).problem(501, "notImplemented")["detail"]
+        assert "no private key" in gateway.post("/v1/tokens", {"userID": "alice"}).problem(501, "notImplemented")["detail"]
         gateway.post("/v1/tokens", {"userID": "alice"}, token=None).problem(401, "unauthorized")
         gateway.get("/v1/users/alice/calls").ok()
     finally:
