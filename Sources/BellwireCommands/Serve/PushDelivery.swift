@@ -53,7 +53,7 @@ struct PushDelivery {
         let report = worker.report
         metrics = { report.metrics }
         let place = try DeliveryPlace(worker, kind, hasThread: own.hasThread, own.store, sender, log)
-        owesPushes = { place.committed($0.map { .call($0) }) }
+        onPushes = { place.committed($0.map { .call($0) }) }
         self.place = place
     }
 

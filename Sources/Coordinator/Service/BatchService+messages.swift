@@ -79,7 +79,8 @@ extension BatchService {
         }
     }
 
-    private func sendIncoming(_ incoming: BellwireIncomingMessage, _ message: PeerMessage, _ decision: MessageDecision) {
+    private func sendIncoming(_ incoming: BellwireIncomingMessage, _ message: PeerMessage, _ decision: MessageDecision)
+    {
         let topics = settings.topics
         let payload = DownMessage.message(incoming).encoded()
         let expiry = UInt32(clamping: (message.expiresAt - now + 999) / 1000)
