@@ -113,6 +113,7 @@ struct DecidingTests {
         let asked = try asked([invite()])
         let others: [Query] = [
             .block(Block(by: second, of: first)), .devices(second), .profile(first), .profile(second),
+            .holder(.activeCall(of: first)),
         ]
         #expect(asked.count == Set(asked).count)
         #expect(Set(asked) == Set(others + [Query].quotas(of: first, settings, now: 1_000)))

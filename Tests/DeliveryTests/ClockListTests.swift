@@ -50,7 +50,7 @@ import Testing
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
-                "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
+                "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/BatchService.swift": 1,
                 "Delivery/Workers/LeasedWorker.swift": 1,  // made of the store's clock
                 "Delivery/Workers/Deliverer.swift": 4,  // ages, and when to try again
                 "Delivery/Workers/Pusher.swift": 2,  // the age of what waits
