@@ -42,7 +42,7 @@ extension RedisCallStore {
     }
 
     /// Adds the entries of new invitations and messages. These commands run before the commit, so that the next request
-    /// of the same user counts them at every coordinator. A lost commit takes its entries back (`takeBackOutstanding`);
+    /// of the same user counts them at every coordinator. Lost commits take their entries back;
     /// an entry of a coordinator that died in between stays until its time is over.
     func addOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
         for (place, (asked, until)) in commit.asked.enumerated() {
@@ -75,10 +75,18 @@ extension RedisCallStore {
         for settled in commit.settled { remove(settled, to: &pipeline) }
     }
 
-    /// Adds the removal of the entries of a lost commit. When another coordinator has committed the same invitation
-    /// meanwhile, the limit counts one invitation too few.
-    func takeBackOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
-        for (asked, _) in commit.asked { remove(asked, to: &pipeline) }
+    /// Removes the entries of lost commits, except entries that the record justifies: another coordinator may have
+    /// committed a copy of the same request, and its invitation or message must count.
+    func takeBackOutstanding(of lost: [Commit]) async throws(StoreError) {
+        let commits = lost.filter { !$0.asked.isEmpty }
+        guard !commits.isEmpty else { return }
+        let records = try await read(Lookup(records: commits.map(\.id))).records
+        var pipeline = try session.pipeline()
+        for (commit, stored) in zip(commits, records) {
+            for (asked, _) in commit.asked where !asked.isOpen(in: stored?.record) { remove(asked, to: &pipeline) }
+        }
+        guard !pipeline.commands.isEmpty else { return }
+        _ = try await session.run(pipeline)
     }
 
     private func remove(_ outstanding: Outstanding, to pipeline: inout RedisPipeline) {
@@ -125,6 +133,21 @@ extension Lookup {
             rest = rest.dropFirst(own.count)
         }
         return users
+    }
+}
+
+extension Outstanding {
+    /// Whether the record holds the open invitation or the queued message. Nothing is known of an unreadable record.
+    fileprivate func isOpen(in record: Record?) -> Bool {
+        switch record {
+        case .call(let call):
+            guard call.isLive, let invitee = Outstanding.invitee(ofInvitation: name), let member = call.member(invitee)
+            else { return false }
+            return member.state.isPending && member.invitedBy == user
+        case .message(let message): return message.isWaiting
+        case .unreadable: return true
+        case .alias, .cancelled, .void, nil: return false
+        }
     }
 }
 

@@ -31,7 +31,9 @@ extension RedisCallStore {
         try settle(commits, outcomes)
         // The other commits stand, even if this fails: any coordinator that finds an entry without its call removes the
         // entry.
-        try? await takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
+        let lost = open.filter { outcomes[$0].isLost }
+        try? await takeBack(lost.map { (commits[$0], score) })
+        try? await takeBackOutstanding(of: lost.map { commits[$0] })
         return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
     }
 
@@ -226,10 +228,7 @@ extension RedisCallStore {
         overfull = []
         var lists: [(user: UserID, place: Int)] = []
         for (commit, outcome) in zip(commits, outcomes) {
-            guard case .committed = outcome else {
-                takeBackOutstanding(of: commit, to: &pipeline)
-                continue
-            }
+            guard case .committed = outcome else { continue }
             removeSettled(of: commit, to: &pipeline)
             for claim in commit.releases {
                 pipeline.script(.release, keys: 1, arguments: 2) {

@@ -1,8 +1,8 @@
-import CallCore
 import FuzzEntries
 import SignalingProtocol
 import Testing
 
+@testable import CallCore
 @testable import CallStore
 
 /// What every store promises of what is counted with users: what they asked of others, and what is kept because of them.
@@ -81,6 +81,20 @@ import Testing
         }
         #expect(outcome == .conflict)
         #expect(try count(test, after: now) == 0)
+    }
+
+    /// Two coordinators get copies of an invite: the copy that loses leaves the invitation counted.
+    @Test(arguments: StoreKind.allCases)
+    func aCopyThatLosesLeavesTheInvitationCounted(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        var ringing = call("a")
+        ringing.members[0].invitedBy = bob
+        let asked = Outstanding.invitation(of: ringing.members[0].userID, to: a, by: bob)
+        try test.write(ringing) { $0.asked = [(asked, now + 60_000)] }
+        let outcome = try test.write(ringing) { $0.asked = [(asked, now + 60_000)] }
+        #expect(outcome == .conflict)
+        #expect(try count(test, of: bob, after: now) == 1)
     }
 
     @Test(arguments: StoreKind.allCases)
