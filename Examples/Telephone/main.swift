@@ -7,7 +7,7 @@ guard let me = names.first else { fatalError("usage: Telephone ME [WHOM]") }
 let broker = ProcessInfo.processInfo.environment["BROKER"] ?? "mqtt://127.0.0.1:1883"
 
 let client = SignalingClient(try .init(user: me, broker: broker))
-let telephone = CallManager(client)
+let telephone = BellwireCallManager(client)
 let changes = telephone.changes
 try await client.connect()
 say("\(me) is online")

@@ -89,7 +89,7 @@ extension SignalSession {
         sendNext()
     }
 
-    func took(_ receipt: Receipt) {
+    func took(_ receipt: BellwireReceipt) {
         switch receipt.state {
         case .delivered: settle(receipt.messageID, nil)
         case .expired: return timedOut(receipt.messageID)

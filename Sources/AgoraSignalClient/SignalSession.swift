@@ -21,7 +21,7 @@ final class SignalSession: @unchecked Sendable {
     private let configuration: BellwireConfiguration
     private let userID: String
     /// The transport to use in place of MQTT, for tests.
-    private let transport: (any Transport)?
+    private let transport: (any BellwireTransport)?
     private var token: String?
     private let tokens = TokenWatch()
 
@@ -41,7 +41,7 @@ final class SignalSession: @unchecked Sendable {
     /// The messages that came before the app was told of the login.
     private var early: [String] = []
 
-    init(_ configuration: BellwireConfiguration, userID: String, transport: (any Transport)? = nil) {
+    init(_ configuration: BellwireConfiguration, userID: String, transport: (any BellwireTransport)? = nil) {
         self.configuration = configuration
         self.userID = userID
         self.transport = transport
@@ -150,7 +150,7 @@ final class SignalSession: @unchecked Sendable {
         early = []
     }
 
-    private func stands(_ state: ConnectionState) {
+    private func stands(_ state: BellwireConnectionState) {
         isRefused = if case .refused = state { true } else { false }
         switch state {
         case .connected:
@@ -172,7 +172,7 @@ final class SignalSession: @unchecked Sendable {
     }
 }
 
-extension IncomingMessage {
+extension BellwireIncomingMessage {
     /// The text that was passed to `sendMessage`; the JSON of other clients' messages.
     fileprivate var text: String { (try? JSONParser.parse(data.bytes))?.string ?? data.description }
 }

@@ -12,7 +12,7 @@ final class MQTTThread: ThreadedClient {
     private let cause: (MQTTError) -> String?
     /// The subscriptions that the broker has not granted; nil before CONNACK.
     private var ungranted: Set<Int32>?
-    var received: [TransportEvent] = []
+    var received: [BellwireTransportEvent] = []
 
     var isSubscribed: Bool { ungranted?.isEmpty == true }
     var backlog: Int { connection.backlog }
@@ -22,17 +22,17 @@ final class MQTTThread: ThreadedClient {
     init(
         _ settings: MQTTConnection.Configuration, _ topics: [String], _ wakeUp: WakeUp,
         cause: @escaping (MQTTError) -> String?
-    ) throws(TransportError) {
+    ) throws(BellwireTransportError) {
         (self.topics, self.wakeUp, self.cause) = (topics, wakeUp, cause)
         do throws(MQTTError) {
             connection = try MQTTConnection(settings)
             try connection.connect()
         } catch {
-            throw TransportError(error.because(cause(error)))
+            throw BellwireTransportError(error.because(cause(error)))
         }
     }
 
-    func wait(milliseconds: Int32) throws(TransportError) {
+    func wait(milliseconds: Int32) throws(BellwireTransportError) {
         try explaining { () throws(MQTTError) in
             var other = pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0)
             let messages = try connection.poll(milliseconds: milliseconds, others: &other)
@@ -54,7 +54,7 @@ final class MQTTThread: ThreadedClient {
         }
     }
 
-    func publish(_ messages: [OutgoingMessage]) throws(TransportError) {
+    func publish(_ messages: [BellwireOutgoingMessage]) throws(BellwireTransportError) {
         try explaining { () throws(MQTTError) in
             try connection.together { () throws(MQTTError) in
                 for message in messages { try connection.publish(MQTTMessage(message)) }
@@ -62,21 +62,21 @@ final class MQTTThread: ThreadedClient {
         }
     }
 
-    func probe() throws(TransportError) { try explaining { () throws(MQTTError) in try connection.ask() } }
+    func probe() throws(BellwireTransportError) { try explaining { () throws(MQTTError) in try connection.ask() } }
 
     func disconnect() { connection.disconnect() }
 
-    private func explaining(_ body: () throws(MQTTError) -> Void) throws(TransportError) {
+    private func explaining(_ body: () throws(MQTTError) -> Void) throws(BellwireTransportError) {
         do throws(MQTTError) {
             try body()
         } catch {
-            throw TransportError(error.because(cause(error)))
+            throw BellwireTransportError(error.because(cause(error)))
         }
     }
 }
 
 extension MQTTMessage {
-    fileprivate init(_ message: OutgoingMessage) {
+    fileprivate init(_ message: BellwireOutgoingMessage) {
         self.init(topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)
     }
 }

@@ -4,7 +4,7 @@ import Support
 
 /// Bellwire's own MQTT 5 client (docs/decisions/0013) as the SDK's transport: TCP, and TLS by OpenSSL. Each connection
 /// has a thread, which ends with the connection.
-public struct MQTTTransport: Transport {
+public struct MQTTTransport: BellwireTransport {
     /// The broker's address. A username in the address replaces the user id as the MQTT username. A password in the
     /// address is used where there is no token.
     public var broker: BrokerAddress
@@ -20,18 +20,20 @@ public struct MQTTTransport: Transport {
     }
 
     public func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
-        guard let wakeUp = WakeUp() else { throw TransportError(.unreachable, "no descriptors for the connection") }
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        guard let wakeUp = WakeUp() else {
+            throw BellwireTransportError(.unreachable, "no descriptors for the connection")
+        }
         let settings = settings(request)
         return try await ThreadedConnection.connect(
             thread: { startDetachedThread($0) }, wake: wakeUp.wake, events: events
-        ) { [cause] () throws(TransportError) in
+        ) { [cause] () throws(BellwireTransportError) in
             try MQTTThread(settings, request.topics, wakeUp) { cause($0, settings.broker.password) }
         }
     }
 
-    private func settings(_ request: ConnectionRequest) -> MQTTConnection.Configuration {
+    private func settings(_ request: BellwireConnectionRequest) -> MQTTConnection.Configuration {
         var broker = broker
         if broker.username == nil { broker.username = request.username }
         if let token = request.password { broker.password = token }
@@ -47,7 +49,7 @@ public struct MQTTTransport: Transport {
     private static let longestAnswer: Int64 = 5_000
 }
 
-extension TransportError {
+extension BellwireTransportError {
     init(_ error: MQTTError) {
         let kind: Kind =
             switch error.kind {

@@ -33,8 +33,9 @@ extension MosquittoClient {
             let name = transport.version == .v5 ? mosquitto_reason_string(code) : mosquitto_connack_string(code)
             // Unavailable, busy, shutting down, quota or rate exceeded: the broker may accept the same client a moment
             // later.
-            let kind: TransportError.Kind = [3, 0x88, 0x89, 0x8B, 0x97, 0x9F].contains(code) ? .unreachable : .refused
-            return verdict = TransportError(kind, "the broker refused: \(reason(properties, name))")
+            let kind: BellwireTransportError.Kind =
+                [3, 0x88, 0x89, 0x8B, 0x97, 0x9F].contains(code) ? .unreachable : .refused
+            return verdict = BellwireTransportError(kind, "the broker refused: \(reason(properties, name))")
         }
         isConnected = true
         var (size, seconds) = (UInt32(largestPacket), UInt16.max)
@@ -43,23 +44,23 @@ extension MosquittoClient {
         largestPacket = Int(size)
         if seconds < .max { keepAlive = seconds == 0 ? .seconds(Int32.max) : .seconds(Int(seconds)) }
         for topic in request.topics where mosquitto_subscribe(handle, nil, topic, 1) != 0 {
-            verdict = TransportError(.invalid, "\(topic) is not a topic to subscribe to")
+            verdict = BellwireTransportError(.invalid, "\(topic) is not a topic to subscribe to")
         }
     }
 
     private func subscriptionAnswered(_ levels: UnsafeBufferPointer<Int32>) {
         ungranted -= 1
         guard levels.contains(where: { $0 >= 0x80 }) else { return }
-        verdict = TransportError(.refused, "the broker refuses a subscription")
+        verdict = BellwireTransportError(.refused, "the broker refuses a subscription")
     }
 
     private func disconnected(_ code: Int32, _ properties: OpaquePointer?) {
         // Codes below 0x80 are libmosquitto's own codes, which the functions of libmosquitto return too.
         guard code >= 0x80, verdict == nil else { return }
         let isEnded = code == MQTT_RC_ADMINISTRATIVE_ACTION.rawValue
-        let kind = isEnded ? TransportError.Kind.ended : .lost(isClean: false)
+        let kind = isEnded ? BellwireTransportError.Kind.ended : .lost(isClean: false)
         let text = "the broker disconnects: \(reason(properties, mosquitto_reason_string(code)))"
-        verdict = TransportError(code == MQTT_RC_SESSION_TAKEN_OVER.rawValue ? .takenOver : kind, text)
+        verdict = BellwireTransportError(code == MQTT_RC_SESSION_TAKEN_OVER.rawValue ? .takenOver : kind, text)
     }
 
     private func reason(_ properties: OpaquePointer?, _ name: UnsafePointer<CChar>?) -> String {
@@ -69,8 +70,8 @@ extension MosquittoClient {
     }
 
     /// Throws when the broker has closed the connection, or there never was a connection: libmosquitto does not always
-    /// report these cases.
-    func judgeEnd(of socket: Int32) throws(TransportError) {
+    /// say so.
+    func judgeEnd(of socket: Int32) throws(BellwireTransportError) {
         var byte: UInt8 = 0
         let count = recv(socket, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
         if count == 0 { throw lost("the broker closed the connection", isClean: true) }
@@ -78,20 +79,20 @@ extension MosquittoClient {
     }
 
     /// Throws when the connection has ended, after a function of libmosquitto returned `code`.
-    func judge(_ code: Int32) throws(TransportError) {
+    func judge(_ code: Int32) throws(BellwireTransportError) {
         if let verdict { throw verdict }
         guard code > 0 || mosquitto_socket(handle) < 0 else { return }
         let isTLS = complaint.contains("OpenSSL") || code == MOSQ_ERR_TLS.rawValue
-        if isTLS, !isConnected { throw TransportError(.tls, complaint) }
+        if isTLS, !isConnected { throw BellwireTransportError(.tls, complaint) }
         throw lost(String(cString: mosquitto_strerror(code)), isClean: code == MOSQ_ERR_CONN_LOST.rawValue)
     }
 
-    private func lost(_ text: String, isClean: Bool) -> TransportError {
-        if isConnected { return TransportError(.lost(isClean: isClean), text) }
+    private func lost(_ text: String, isClean: Bool) -> BellwireTransportError {
+        if isConnected { return BellwireTransportError(.lost(isClean: isClean), text) }
         let place = "\(transport.host):\(transport.port)"
-        guard isClean else { return TransportError(.unreachable, "\(place): \(text)") }
+        guard isClean else { return BellwireTransportError(.unreachable, "\(place): \(text)") }
         let kind = transport.isTLS ? "with TLS" : "without TLS"
-        return TransportError(.lost(isClean: true), "\(place): \(text): is it a port for MQTT \(kind)?")
+        return BellwireTransportError(.lost(isClean: true), "\(place): \(text): is it a port for MQTT \(kind)?")
     }
 }
 

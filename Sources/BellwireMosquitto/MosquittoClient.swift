@@ -8,16 +8,16 @@ import Support
 final class MosquittoClient: ThreadedClient {
     let handle: OpaquePointer
     let transport: MosquittoTransport
-    let request: ConnectionRequest
+    let request: BellwireConnectionRequest
     /// The packet ids of messages that the broker has not acknowledged.
     var unanswered: Set<Int32> = []
     /// The largest packet that the broker accepts, in bytes; until CONNACK the largest that MQTT can express.
     var largestPacket = 268_435_460
-    var received: [TransportEvent] = []
+    var received: [BellwireTransportEvent] = []
     var isConnected = false
     var ungranted: Int
     /// Why the broker ends or refuses the connection, when the broker says so.
-    var verdict: TransportError?
+    var verdict: BellwireTransportError?
     /// The last error that libmosquitto logged.
     var complaint = ""
     var keepAlive: Duration
@@ -34,10 +34,12 @@ final class MosquittoClient: ThreadedClient {
     private static let (longestFlush, longestFarewell) = (Duration.seconds(1), Duration.milliseconds(1_500))
 
     /// Begins to connect. Blocks while the name is looked up.
-    init(_ transport: MosquittoTransport, _ request: ConnectionRequest, _ wakeUp: WakeUp) throws(TransportError) {
+    init(
+        _ transport: MosquittoTransport, _ request: BellwireConnectionRequest, _ wakeUp: WakeUp
+    ) throws(BellwireTransportError) {
         Self.library
         guard let handle = mosquitto_new(request.clientID, true, nil) else {
-            throw TransportError(.invalid, "libmosquitto: \(String(cString: strerror(errno)))")
+            throw BellwireTransportError(.invalid, "libmosquitto: \(String(cString: strerror(errno)))")
         }
         (self.handle, self.transport, self.request, self.wakeUp) = (handle, transport, request, wakeUp)
         ungranted = request.topics.count
@@ -53,7 +55,7 @@ final class MosquittoClient: ThreadedClient {
     // each method holds the client.
     deinit { mosquitto_destroy(handle) }
 
-    private func configure() throws(TransportError) {
+    private func configure() throws(BellwireTransportError) {
         let version = transport.version == .v5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311
         mosquitto_int_option(handle, MOSQ_OPT_PROTOCOL_VERSION, version)
         // Without this option, a round trip waits for a delayed TCP acknowledgment.
@@ -73,16 +75,18 @@ final class MosquittoClient: ThreadedClient {
         let file = transport.certificateAuthorityFile
         let code = file.map { mosquitto_tls_set(handle, $0, nil, nil, nil, nil) }
         guard code ?? mosquitto_int_option(handle, MOSQ_OPT_TLS_USE_OS_CERTS, 1) != 0 else { return }
-        throw TransportError(.tls, "\(file ?? "TLS"): there are no certificate authorities to be read")
+        throw BellwireTransportError(.tls, "\(file ?? "TLS"): there are no certificate authorities to be read")
     }
 
-    private func check(_ code: Int32, _ what: String) throws(TransportError) {
-        if code != 0 { throw TransportError(.invalid, "\(what): \(String(cString: mosquitto_strerror(code)))") }
+    private func check(_ code: Int32, _ what: String) throws(BellwireTransportError) {
+        if code != 0 { throw BellwireTransportError(.invalid, "\(what): \(String(cString: mosquitto_strerror(code)))") }
     }
 
-    func publish(_ all: [OutgoingMessage]) throws(TransportError) { for message in all { try publish(message) } }
+    func publish(_ all: [BellwireOutgoingMessage]) throws(BellwireTransportError) {
+        for message in all { try publish(message) }
+    }
 
-    private func publish(_ message: OutgoingMessage) throws(TransportError) {
+    private func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
         var (properties, identifier) = (OpaquePointer?.none, Int32(0))
         defer { mosquitto_property_free_all(&properties) }
         if let seconds = message.expirySeconds, transport.version == .v5 {
@@ -94,7 +98,7 @@ final class MosquittoClient: ThreadedClient {
         unanswered.insert(identifier)
     }
 
-    func wait(milliseconds: Int32) throws(TransportError) {
+    func wait(milliseconds: Int32) throws(BellwireTransportError) {
         let wanted = POLLIN | (mosquitto_want_write(handle) ? POLLOUT : 0)
         var broker = pollfd(fd: mosquitto_socket(handle), events: Int16(wanted), revents: 0)
         var descriptors = [broker, pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0)]
@@ -110,7 +114,9 @@ final class MosquittoClient: ThreadedClient {
         // libmosquitto pings the broker only at libmosquitto's own intervals. An unacknowledged message counts as a
         // ping here, since the broker has to answer that message too.
         let longest = Self.longestAnswer + (unanswered.isEmpty ? keepAlive : .zero)
-        if .now - quietSince > longest { throw TransportError(.lost(isClean: false), "the broker no longer answers") }
+        if .now - quietSince > longest {
+            throw BellwireTransportError(.lost(isClean: false), "the broker no longer answers")
+        }
     }
 
     func disconnect() {

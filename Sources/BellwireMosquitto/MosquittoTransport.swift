@@ -4,7 +4,7 @@ import Support
 /// libmosquitto as the SDK's transport: MQTT 5 or 3.1.1, TLS and SOCKS, kept up to date by the distribution. Each
 /// connection has a thread, which ends with the connection. For a name with several addresses libmosquitto takes the
 /// first address that does not refuse at once.
-public struct MosquittoTransport: Transport {
+public struct MosquittoTransport: BellwireTransport {
     public enum Version: Sendable, Equatable {
         case v5
         /// MQTT 3.1.1, for brokers without MQTT 5: such a broker ends connections without a reason, and does not drop
@@ -51,12 +51,14 @@ public struct MosquittoTransport: Transport {
     }
 
     public func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
-        guard let wakeUp = WakeUp() else { throw TransportError(.unreachable, "no descriptors for the connection") }
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        guard let wakeUp = WakeUp() else {
+            throw BellwireTransportError(.unreachable, "no descriptors for the connection")
+        }
         return try await ThreadedConnection.connect(
             thread: { startDetachedThread($0) }, wake: wakeUp.wake, events: events
-        ) { [self] () throws(TransportError) in try MosquittoClient(self, request, wakeUp) }
+        ) { [self] () throws(BellwireTransportError) in try MosquittoClient(self, request, wakeUp) }
     }
 }
 

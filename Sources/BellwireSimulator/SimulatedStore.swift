@@ -156,13 +156,13 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         return !clock.isDoubtful || commit.validity?.contains(time) ?? true
     }
 
-    func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
-        try await run(isWrite: false) { () throws(StoreError) in store.read(lookup) }
+    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
+        try await run(isWrite: false) { () throws(StoreError) in store.read(queries) }
     }
 
     /// Writes the commits one after the other, as Redis executes a pipeline: a crash may leave a part of the commits
     /// done.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
+    func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         for commit in commits {
             if case .call(let call) = commit.record, let broken = call.brokenInvariant {
@@ -177,7 +177,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
                 for callID in Set(notes.map(\.callID)) { world.pushes?.wrote(callID) }
             }
         }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
+        return Written(outcomes: outcomes, answers: queries.isEmpty ? [] : try? await read(queries))
     }
 
     private func atOnce(_ commit: Commit) async throws(StoreError) -> CommitOutcome {

@@ -8,8 +8,8 @@ final class MemoryBroker: Sendable {
     fileprivate struct Client {
         let clientID: String
         let topics: Set<String>
-        let will: OutgoingMessage?
-        let events: @Sendable (TransportEvent) -> Void
+        let will: BellwireOutgoingMessage?
+        let events: @Sendable (BellwireTransportEvent) -> Void
     }
 
     fileprivate struct State {
@@ -26,8 +26,8 @@ final class MemoryBroker: Sendable {
     // MARK: Clients
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let client = Client(
             clientID: request.clientID, topics: Set(request.topics), will: request.will, events: events)
         let (number, former) = state.withLock { state -> (Int?, [Client]) in
@@ -37,12 +37,14 @@ final class MemoryBroker: Sendable {
             state.clients[state.lastNumber] = client
             return (state.lastNumber, former)
         }
-        for other in former { other.events(.closed(TransportError(.takenOver, "another connection has this id"))) }
-        guard let number else { throw TransportError(.unreachable, "the service is offline") }
+        for other in former {
+            other.events(.closed(BellwireTransportError(.takenOver, "another connection has this id")))
+        }
+        guard let number else { throw BellwireTransportError(.unreachable, "the service is offline") }
         return MemoryConnection(number: number, broker: self)
     }
 
-    func publish(_ message: OutgoingMessage, from number: Int) {
+    func publish(_ message: BellwireOutgoingMessage, from number: Int) {
         let wake = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.clients[number] != nil else { return nil }
             state.inbox.append(InboundMessage(topic: message.topic, payload: message.payload))
@@ -54,7 +56,7 @@ final class MemoryBroker: Sendable {
     /// Closes the connection like a DISCONNECT: the will is dropped.
     func close(_ number: Int) {
         let client = state.withLock { $0.clients.removeValue(forKey: number) }
-        client?.events(.closed(TransportError(.lost(isClean: false), "disconnected")))
+        client?.events(.closed(BellwireTransportError(.lost(isClean: false), "disconnected")))
     }
 
     // MARK: The network
@@ -74,7 +76,9 @@ final class MemoryBroker: Sendable {
     private func lose(_ isLost: (Client) -> Bool) {
         let (lost, wake) = state.withLock { ($0.remove(isLost), $0.wake) }
         wake()
-        for client in lost { client.events(.closed(TransportError(.lost(isClean: false), "the network is gone"))) }
+        for client in lost {
+            client.events(.closed(BellwireTransportError(.lost(isClean: false), "the network is gone")))
+        }
     }
 
     // MARK: The coordinator
@@ -110,11 +114,13 @@ extension MemoryBroker.State {
     }
 }
 
-private struct MemoryConnection: TransportConnection {
+private struct MemoryConnection: BellwireTransportConnection {
     let number: Int
     let broker: MemoryBroker
 
-    func publish(_ message: OutgoingMessage) throws(TransportError) { broker.publish(message, from: number) }
+    func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
+        broker.publish(message, from: number)
+    }
 
     func close() async { broker.close(number) }
 }

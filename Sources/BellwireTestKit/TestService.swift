@@ -39,7 +39,7 @@ public final class TestService: Sendable {
     deinit { coordinator.stop() }
 
     /// The transport by which clients reach this service.
-    public var transport: any Transport { ServiceTransport(service: self) }
+    public var transport: any BellwireTransport { ServiceTransport(service: self) }
 
     /// Returns a configuration for the user's device.
     ///
@@ -66,12 +66,12 @@ public final class TestService: Sendable {
 }
 
 /// A transport that keeps its service alive.
-private struct ServiceTransport: Transport {
+private struct ServiceTransport: BellwireTransport {
     let service: TestService
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         try await service.broker.connect(request, events: events)
     }
 }

@@ -49,15 +49,15 @@ package protocol StoreTime: AnswersLater {
 /// Records and the data beside them: deadlines, claims and notes. A commit is a compare-and-set on the record's
 /// version. Notes are merged and never conflict.
 package protocol RecordStore: StoreTime {
-    /// Answers all queries of `lookup` in a single round trip.
-    func read(_ lookup: Lookup) async throws(StoreError) -> Findings
+    /// Answers all queries in a single round trip. The answers are in the order of the queries.
+    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer]
 
     /// Writes each record unless another writer has changed the record meanwhile, merges the notes into the data beside
-    /// the calls, and then answers the queries of `lookup`, in as few round trips as possible. The commits do not
+    /// the calls, and then answers the queries, in as few round trips as possible. The commits do not
     /// depend on each other.
     ///
     /// After a throw, each commit may have been written or not. A caller that repeats the commits learns the result.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written
+    func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written
 
     /// Returns the records whose deadline is at or before `moment`, the earliest first, without the records in
     /// `besides`, which are set aside because they cannot be served.

@@ -68,43 +68,45 @@ package final class MemoryCallStore: CallStore {
 
     package var time: Milliseconds? { clock() }
 
-    package func read(_ lookup: Lookup) -> Findings {
-        var findings = Findings()
-        findings.records = load(lookup.records)
-        findings.presence = devices(of: lookup.presence)
-        findings.holders = lookup.claims.map { contents.claims[$0] }
-        findings.profiles = lookup.profiles.map { contents.profiles[$0] }
-        findings.isBlocked = lookup.blocks.map(contents.blocks.contains)
-        findings.calls = lookup.calls.map(calls)
-        findings.messages = lookup.messages.map(messages)
-        findings.outstanding = lookup.outstanding.map { count in
+    package func read(_ queries: [Query]) -> [QueryAnswer] { queries.map(answer) }
+
+    private func answer(_ query: Query) -> QueryAnswer {
+        switch query {
+        case .record(let id): return .record(load(id))
+        case .devices(let user): return .devices(contents.presence[user]?.devices ?? [])
+        case .holder(let claim): return .holder(contents.claims[claim])
+        case .profile(let user): return .profile(contents.profiles[user])
+        case .block(let block): return .block(contents.blocks.contains(block))
+        case .calls(let list): return .calls(calls(list))
+        case .messages(let list): return .messages(messages(list))
+        case .outstanding(let count):
             let found = (contents.outstanding[count.user] ?? [:])
                 .filter { $0.key.kind == count.kind && $0.value > count.after }.prefix(count.limit)
-            return count.isByInvitee
-                ? OutstandingNumber(invitations: found.map(\.key.name)) : OutstandingNumber(count: found.count)
+            return .outstanding(
+                count.isByInvitee
+                    ? OutstandingNumber(invitations: found.map(\.key.name)) : OutstandingNumber(count: found.count))
+        case .storedBytes(let stored): return .storedBytes(stored.periods.map { contents.stored[$0]?.bytes ?? 0 })
+        case .registration(let user): return .registration(!registrations(of: [user])[0].isEmpty)
         }
-        findings.stored = lookup.stored.map { contents.stored[$0]?.bytes ?? 0 }
-        findings.isRegistered = registrations(of: lookup.registered).map { !$0.isEmpty }
-        return findings
     }
 
-    package func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) -> Written {
+    package func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) -> Written {
         let outcomes = commit(commits)
         note(notes)
-        return Written(outcomes: outcomes, findings: read(lookup))
+        return Written(outcomes: outcomes, answers: read(queries))
     }
 
-    package func load(_ ids: [RecordID]) -> [StoredRecord?] {
-        ids.map { id in
-            contents.entries[id].map { entry in
-                StoredRecord(
-                    id, version: entry.version, record: entry.record,
-                    acks: entry.acks.values.sorted { $0.device < $1.device },
-                    heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID },
-                    reports: DeviceReport.sorted(entry.milestones),
-                    pushes: entry.pushes.values.sorted { $0.key < $1.key },
-                    checks: entry.checks.values.sorted { $0.device < $1.device })
-            }
+    package func load(_ ids: [RecordID]) -> [StoredRecord?] { ids.map(load) }
+
+    private func load(_ id: RecordID) -> StoredRecord? {
+        contents.entries[id].map { entry in
+            StoredRecord(
+                id, version: entry.version, record: entry.record,
+                acks: entry.acks.values.sorted { $0.device < $1.device },
+                heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID },
+                reports: DeviceReport.sorted(entry.milestones),
+                pushes: entry.pushes.values.sorted { $0.key < $1.key },
+                checks: entry.checks.values.sorted { $0.device < $1.device })
         }
     }
 

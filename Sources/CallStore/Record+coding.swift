@@ -189,7 +189,7 @@ package enum RecordCodec {
         guard let mode: CallMode = json.choice("mode"), let inviter: UserID = json.id("inviter"),
             let created = try json.time("created"), let timeout = try json.count("timeout"),
             let asked = json.object("origin"), let origin = requestKey(asked), let revision = try json.count("rev"),
-            let state: CallState = json.choice("state"), let updated = try json.time("updated"),
+            let state: BellwireCallState = json.choice("state"), let updated = try json.time("updated"),
             let served = try json.time("deliveryServed")
         else { return nil }
         // The inviter comes first, and a call has at least two members.

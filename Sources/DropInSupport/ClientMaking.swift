@@ -9,7 +9,8 @@ extension BellwireConfiguration {
     ///
     /// - Throws: `badRequest` naming `user`, `broker`, `device` or `topicRoot`, when the text is not valid.
     package func clientConfiguration(
-        userID: String, token: String? = nil, transport: (any Transport)? = nil, tokens: TokenWatch = TokenWatch()
+        userID: String, token: String? = nil, transport: (any BellwireTransport)? = nil,
+        tokens: TokenWatch = TokenWatch()
     ) throws(SignalingError) -> SignalingClient.Configuration {
         var configuration = try SignalingClient.Configuration(user: userID, broker: broker, device: device)
         guard let topics = Topics(root: topicRoot) else {

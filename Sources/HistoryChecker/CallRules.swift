@@ -36,7 +36,7 @@ enum CallRules {
         let pending = invitees.contains { $0.state.isPending }
         let accepted = invitees.contains { $0.state == .accepted }
         var wrong: [String] = []
-        let state: CallState = !pending ? .ended : accepted ? .active : .ringing
+        let state: BellwireCallState = !pending ? .ended : accepted ? .active : .ringing
         if call.state != state {
             wrong.append("the call is \(call.state.rawValue), its members make it \(state.rawValue)")
         }

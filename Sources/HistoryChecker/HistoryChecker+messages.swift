@@ -36,7 +36,7 @@ extension HistoryChecker {
 
     /// A receipt of a message before any response has named the message id.
     struct EarlyReceipt {
-        let receipt: Receipt
+        let receipt: BellwireReceipt
         let device: DeviceAddress
         let entry: HistoryEntry
         let at: Int64
@@ -71,7 +71,7 @@ extension HistoryChecker {
         learn(state, time: nil, of: key, entry)
     }
 
-    mutating func received(_ receipt: Receipt, by device: DeviceAddress, _ entry: HistoryEntry) {
+    mutating func received(_ receipt: BellwireReceipt, by device: DeviceAddress, _ entry: HistoryEntry) {
         let name = MessageKey(to: receipt.to, messageID: receipt.messageID)
         guard let key = messageKeys[name], key.device == device else {
             // The response that names the message may come from another coordinator, after the receipt, or be lost.
@@ -89,7 +89,7 @@ extension HistoryChecker {
         learn(receipt.state, time: receipt.time, of: key, entry)
     }
 
-    mutating func received(_ message: IncomingMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
+    mutating func received(_ message: BellwireIncomingMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
         let candidates = messages.filter { key, history in
             key.device == message.from && history.request.to == device.userID && history.request.data == message.data
         }

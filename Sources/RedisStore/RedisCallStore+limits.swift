@@ -80,10 +80,10 @@ extension RedisCallStore {
     func takeBackOutstanding(of lost: [Commit]) async throws(StoreError) {
         let commits = lost.filter { !$0.asked.isEmpty }
         guard !commits.isEmpty else { return }
-        let records = try await read(Lookup(records: commits.map(\.id))).records
+        let answers = try await read(commits.map { .record($0.id) })
         var pipeline = try session.pipeline()
-        for (commit, stored) in zip(commits, records) {
-            for (asked, _) in commit.asked where !asked.isOpen(in: stored?.record) { remove(asked, to: &pipeline) }
+        for (commit, answer) in zip(commits, answers) {
+            for (asked, _) in commit.asked where !asked.isOpen(in: answer.record?.record) { remove(asked, to: &pipeline) }
         }
         guard !pipeline.commands.isEmpty else { return }
         _ = try await session.run(pipeline)
@@ -97,6 +97,11 @@ extension RedisCallStore {
     }
 
     func key(_ period: StoredPeriod) -> RedisKey { key(period.user, "stored:", period.number) }
+
+    /// Adds the query for a user's periods: their keys are in one slot.
+    func add(_ stored: StoredPeriods, to pipeline: inout RedisPipeline) {
+        pipeline.command("MGET", stored.numbers.count) { for period in stored.periods { $0.add(key(period)) } }
+    }
 
     /// Returns the numbers in the reply to `MGET` of a user's periods. A damaged number counts as 0.
     func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {
@@ -119,20 +124,6 @@ extension RedisCallStore {
             }
         }
         _ = try await session.run(pipeline, isWrite: true)
-    }
-}
-
-extension Lookup {
-    /// The periods of each user, since the keys of a user are in one slot.
-    var storedByUser: [ArraySlice<StoredPeriod>] {
-        var rest = stored[...]
-        var users: [ArraySlice<StoredPeriod>] = []
-        while let first = rest.first {
-            let own = rest.prefix { $0.user == first.user }
-            users.append(own)
-            rest = rest.dropFirst(own.count)
-        }
-        return users
     }
 }
 

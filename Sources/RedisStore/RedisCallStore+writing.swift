@@ -6,7 +6,7 @@ import SignalingProtocol
 /// (docs/decisions/0006).
 extension RedisCallStore {
     package func write(
-        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+        _ commits: [Commit], _ notes: [Note], thenRead queries: [Query]
     ) async throws(StoreError) -> Written {
         let held = try await takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
@@ -19,9 +19,9 @@ extension RedisCallStore {
         let firstNote = pipeline.commands.count
         for note in notes { add(note, to: &pipeline) }
         let firstReading = pipeline.commands.count
-        add(lookup, to: &pipeline)
+        add(queries, to: &pipeline)
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
-        guard !pipeline.commands.isEmpty else { return Written(outcomes: outcomes, findings: Findings()) }
+        guard !pipeline.commands.isEmpty else { return Written(outcomes: outcomes, answers: []) }
         let replies = try await session.run(pipeline, isWrite: firstReading > 0)
         for reply in replies[..<firstCommit] { _ = try reply.number() }
         for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
@@ -34,7 +34,7 @@ extension RedisCallStore {
         let lost = open.filter { outcomes[$0].isLost }
         try? await takeBack(lost.map { (commits[$0], score) })
         try? await takeBackOutstanding(of: lost.map { commits[$0] })
-        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
+        return Written(outcomes: outcomes, answers: try answers(to: queries, in: replies[firstReading...]))
     }
 
     private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {

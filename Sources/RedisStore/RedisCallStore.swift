@@ -185,7 +185,7 @@ package final class RedisCallStore: CallStore {
     /// Returns a claim's value: the call, ":", and the version at which the call took the claim.
     func text(_ holder: ClaimHolder) -> String { "\(holder.callID):\(holder.version)" }
 
-    private func holder(_ value: RedisBytes) -> ClaimHolder? {
+    func holder(_ value: RedisBytes) -> ClaimHolder? {
         var rest = value
         guard let callID = rest.part(before: UInt8(ascii: ":"))?.text.flatMap(CallID.init),
             let version = StoredNumber.time(rest)
@@ -206,52 +206,7 @@ package final class RedisCallStore: CallStore {
 
     // MARK: Records
 
-    package func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
-        guard !lookup.isEmpty else { return Findings() }
-        var pipeline = try session.pipeline()
-        add(lookup, to: &pipeline)
-        return try found(lookup, in: try await session.run(pipeline)[...])
-    }
-
-    func add(_ lookup: Lookup, to pipeline: inout RedisPipeline) {
-        for id in lookup.records { pipeline.command("HGETALL", 1) { $0.add(key(id)) } }
-        for user in lookup.presence { pipeline.command("HGETALL", 1) { $0.add(key(user, "presence")) } }
-        for claim in lookup.claims { pipeline.command("GET", 1) { $0.add(key(claim)) } }
-        for user in lookup.profiles { pipeline.command("HGETALL", 1) { $0.add(key(user, "profile")) } }
-        for block in lookup.blocks { addMembership(of: block, to: &pipeline) }
-        for list in lookup.calls { add(list, to: &pipeline) }
-        for list in lookup.messages { add(list, to: &pipeline) }
-        for count in lookup.outstanding { add(count, to: &pipeline) }
-        for periods in lookup.storedByUser {
-            pipeline.command("MGET", periods.count) { for period in periods { $0.add(key(period)) } }
-        }
-        for user in lookup.registered { addRegistered(user, to: &pipeline) }
-    }
-
-    /// Returns the findings in the replies to the commands of `add`.
-    func found(_ lookup: Lookup, in replies: ArraySlice<RedisReply>) throws(StoreError) -> Findings {
-        var findings = Findings()
-        var next = replies.startIndex
-        func reply() -> RedisReply {
-            defer { next += 1 }
-            return replies[next]
-        }
-        for id in lookup.records { findings.records.append(stored(id, try reply().pairs())) }
-        for user in lookup.presence { findings.presence.append(try devices(of: user, reply())) }
-        for _ in lookup.claims {
-            findings.holders.append(try reply().value().flatMap(holder))
-        }
-        for _ in lookup.profiles { findings.profiles.append(try profile(reply())) }
-        for _ in lookup.blocks { findings.isBlocked.append(try reply().number() == 1) }
-        for list in lookup.calls { findings.calls.append(try calls(list, in: reply())) }
-        for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
-        for count in lookup.outstanding { findings.outstanding.append(try number(of: count, in: reply())) }
-        for _ in lookup.storedByUser { findings.stored += try storedBytes(in: reply()) }
-        for _ in lookup.registered { findings.isRegistered.append(try reply().number() == 1) }
-        return findings
-    }
-
-    private func stored(_ id: RecordID, _ fields: RedisReply.Pairs) -> StoredRecord? {
+    func stored(_ id: RecordID, _ fields: RedisReply.Pairs) -> StoredRecord? {
         guard !fields.isEmpty else { return nil }
         var version: Int64?
         var record: Record?

@@ -32,7 +32,13 @@ extension SQLiteCallStore {
         }
     }
 
-    func bytes(of period: StoredPeriod) throws(StoreError) -> Int {
+    func bytes(of stored: StoredPeriods) throws(StoreError) -> [Int] {
+        var bytes: [Int] = []
+        for period in stored.periods { bytes.append(try self.bytes(of: period)) }
+        return bytes
+    }
+
+    private func bytes(of period: StoredPeriod) throws(StoreError) -> Int {
         let bytes = try database.query(
             "SELECT bytes FROM stored WHERE user_id=? AND period=?", .id(period.user), .integer(period.number)
         ) { Int($0.integer(0)) }

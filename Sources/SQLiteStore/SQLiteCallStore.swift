@@ -104,27 +104,34 @@ package final class SQLiteCallStore: CallStore {
 
     // MARK: Records
 
-    package func read(_ lookup: Lookup) throws(StoreError) -> Findings {
-        try database.reading { () throws(StoreError) in try found(lookup) }
+    package func read(_ queries: [Query]) throws(StoreError) -> [QueryAnswer] {
+        try database.reading { () throws(StoreError) in try answers(to: queries) }
     }
 
-    private func found(_ lookup: Lookup) throws(StoreError) -> Findings {
-        var findings = Findings()
-        for id in lookup.records { findings.records.append(try load(id)) }
-        for user in lookup.presence { findings.presence.append(try devices(of: user)) }
-        for claim in lookup.claims { findings.holders.append(try holder(of: claim)) }
-        for user in lookup.profiles { findings.profiles.append(try profile(of: user)) }
-        for block in lookup.blocks { findings.isBlocked.append(try stands(block)) }
-        for list in lookup.calls { findings.calls.append(try calls(list)) }
-        for list in lookup.messages { findings.messages.append(try messages(list)) }
-        for count in lookup.outstanding { findings.outstanding.append(try number(of: count)) }
-        for period in lookup.stored { findings.stored.append(try bytes(of: period)) }
-        for user in lookup.registered { findings.isRegistered.append(try isRegistered(user)) }
-        return findings
+    private func answers(to queries: [Query]) throws(StoreError) -> [QueryAnswer] {
+        var answers: [QueryAnswer] = []
+        answers.reserveCapacity(queries.count)
+        for query in queries { answers.append(try answer(query)) }
+        return answers
     }
 
-    package func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
-        guard !commits.isEmpty || !notes.isEmpty else { return Written(outcomes: [], findings: try read(lookup)) }
+    private func answer(_ query: Query) throws(StoreError) -> QueryAnswer {
+        switch query {
+        case .record(let id): .record(try load(id))
+        case .devices(let user): .devices(try devices(of: user))
+        case .holder(let claim): .holder(try holder(of: claim))
+        case .profile(let user): .profile(try profile(of: user))
+        case .block(let block): .block(try stands(block))
+        case .calls(let list): .calls(try calls(list))
+        case .messages(let list): .messages(try messages(list))
+        case .outstanding(let count): .outstanding(try number(of: count))
+        case .storedBytes(let stored): .storedBytes(try bytes(of: stored))
+        case .registration(let user): .registration(try isRegistered(user))
+        }
+    }
+
+    package func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) throws(StoreError) -> Written {
+        guard !commits.isEmpty || !notes.isEmpty else { return Written(outcomes: [], answers: try read(queries)) }
         return try database.transaction { () throws(StoreError) in
             var outcomes: [CommitOutcome] = []
             for commit in commits { outcomes.append(try self.commit(commit)) }
@@ -132,7 +139,7 @@ package final class SQLiteCallStore: CallStore {
                 guard let number = try number(of: .call(note.callID)) else { continue }
                 try write(note, number)
             }
-            return Written(outcomes: outcomes, findings: try found(lookup))
+            return Written(outcomes: outcomes, answers: try answers(to: queries))
         }
     }
 

@@ -3,7 +3,7 @@ public struct CallSnapshot: Equatable, Sendable {
     public var callID: CallID
     public var revision: Int
     public var mode: CallMode
-    public var state: CallState
+    public var state: BellwireCallState
     public var media: String?
     public var inviter: UserID
     /// Milliseconds since the Unix epoch by the service's clock, like all times of this object.
@@ -19,7 +19,7 @@ public struct CallSnapshot: Equatable, Sendable {
     public var members: [MemberSnapshot]
 
     public init(
-        callID: CallID, revision: Int, mode: CallMode, state: CallState, media: String? = nil, inviter: UserID,
+        callID: CallID, revision: Int, mode: CallMode, state: BellwireCallState, media: String? = nil, inviter: UserID,
         createdAt: Int64, acceptedAt: Int64? = nil, endedAt: Int64? = nil, endReason: EndReason? = nil,
         endedBy: UserID? = nil, timeout: Int, extendedData: String? = nil, members: [MemberSnapshot]
     ) {
@@ -118,7 +118,7 @@ extension CallSnapshot {
     package init?(json: JSONObject) {
         guard let callID = json["callID"]?.string.flatMap(CallID.init), let revision = json["revision"]?.integer,
             let mode = json["mode"]?.string.flatMap(CallMode.init),
-            let state = json["state"]?.string.flatMap(CallState.init),
+            let state = json["state"]?.string.flatMap(BellwireCallState.init),
             let inviter = json["inviter"]?.string.flatMap(UserID.init), let createdAt = json["createdAt"]?.integer,
             let timeout = json["timeout"]?.integer, let members = json["members"]?.array
         else { return nil }

@@ -28,9 +28,9 @@ extension DownMessage {
         case "event": return Event(json: json).map(DownMessage.event)
         case "welcome": return Welcome(json: json).map(DownMessage.welcome)
         case "error": return json["error"]?.object.flatMap(SignalingError.init(json:)).map(DownMessage.error)
-        case "signal": return Signal(message).map(DownMessage.signal)
-        case "message": return IncomingMessage(message).map(DownMessage.message)
-        case "receipt": return Receipt(json: json).map(DownMessage.receipt)
+        case "signal": return BellwireSignal(message).map(DownMessage.signal)
+        case "message": return BellwireIncomingMessage(message).map(DownMessage.message)
+        case "receipt": return BellwireReceipt(json: json).map(DownMessage.receipt)
         case "tokenWillExpire": return json["expiresAt"]?.integer.map(DownMessage.tokenWillExpire)
         default: return nil
         }
@@ -175,11 +175,12 @@ extension Welcome {
             omittedCalls: max(0, Int(json["omittedCalls"]?.integer ?? 0)),
             presenceLease: json["presenceLease"]?.integer.map(Int.init),
             tokenExpiresAt: json["tokenExpiresAt"]?.integer,
-            iceServers: json["iceServers"]?.array?.compactMap { $0.object.flatMap(IceServer.init(json:)) } ?? [])
+            iceServers: json["iceServers"]?.array?.compactMap { $0.object.flatMap(BellwireIceServer.init(json:)) } ?? []
+        )
     }
 }
 
-extension IceServer {
+extension BellwireIceServer {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.array("urls") { writer in
             for url in urls { writer.string(url) }

@@ -7,11 +7,11 @@ package enum DownMessage: Equatable, Sendable {
     /// about to disconnect the device (section 1).
     case error(SignalingError)
     /// A signal from another member of a call. Devices do not ack signals.
-    case signal(Signal)
+    case signal(BellwireSignal)
     /// A peer message. The device acks peer messages.
-    case message(IncomingMessage)
+    case message(BellwireIncomingMessage)
     /// The receipt of a peer message that this device sent. Devices do not ack receipts.
-    case receipt(Receipt)
+    case receipt(BellwireReceipt)
     /// The end of the device's token, in milliseconds since the epoch. Devices do not ack this message.
     case tokenWillExpire(at: Int64)
 }
@@ -116,7 +116,7 @@ public struct Event: Equatable, Sendable {
 }
 
 /// A TURN server in the form that `RTCPeerConnection` takes (section 1, Welcome).
-public struct IceServer: Equatable, Sendable {
+public struct BellwireIceServer: Equatable, Sendable {
     /// URLs that begin with `turn:` or `turns:`.
     public var urls: [String]
     public var username: String
@@ -148,11 +148,12 @@ package struct Welcome: Equatable, Sendable {
     package var tokenExpiresAt: Int64?
     /// TURN servers for media between devices that have no direct path; empty when the operator has named no servers.
     /// The credentials last for an hour, and each welcome brings new credentials.
-    package var iceServers: [IceServer]
+    package var iceServers: [BellwireIceServer]
 
     package init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
-        omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil, iceServers: [IceServer] = []
+        omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil,
+        iceServers: [BellwireIceServer] = []
     ) {
         self.session = session
         self.serverTime = serverTime

@@ -2,7 +2,7 @@
 /// section 2).
 
 /// A `signal`: data that a member of a call sent with `call.signal`.
-public struct Signal: Equatable, Sendable {
+public struct BellwireSignal: Equatable, Sendable {
     public var callID: CallID
     public var from: DeviceAddress
     public var seq: Int64?
@@ -20,7 +20,7 @@ public struct Signal: Equatable, Sendable {
 
 /// A `message`: a peer message that a user sent with `message.send`. The service resends the message until a device
 /// acks it.
-public struct IncomingMessage: Equatable, Sendable {
+public struct BellwireIncomingMessage: Equatable, Sendable {
     public var messageID: MessageID
     public var from: DeviceAddress
     /// The time of sending, by the service's clock.
@@ -55,7 +55,7 @@ public enum MessageState: String, Sendable, CaseIterable {
 }
 
 /// A `receipt`: the final state of a peer message that this device sent.
-public struct Receipt: Equatable, Sendable {
+public struct BellwireReceipt: Equatable, Sendable {
     public var messageID: MessageID
     public var to: UserID
     /// Either `delivered` or `expired`.
@@ -113,7 +113,7 @@ package enum Answer: Equatable, Sendable {
     package static let lastCursor = "0"
 }
 
-extension Signal {
+extension BellwireSignal {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "signal")
         writer.field("callID", callID.string)
@@ -134,7 +134,7 @@ extension Signal {
     }
 }
 
-extension IncomingMessage {
+extension BellwireIncomingMessage {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "message")
         writer.field("messageID", messageID.string)
@@ -156,7 +156,7 @@ extension IncomingMessage {
     }
 }
 
-extension Receipt {
+extension BellwireReceipt {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "receipt")
         writer.field("messageID", messageID.string)

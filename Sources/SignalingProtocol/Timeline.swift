@@ -29,7 +29,7 @@ public struct TraceEntry: Equatable, Sendable {
         case request(DeviceAddress, type: String, outcome: String)
         /// The call changed; `actor` is nil when a deadline caused the change.
         case transition(
-            revision: Int, state: CallState, endReason: EndReason?, actor: UserID?, changes: [MemberChange])
+            revision: Int, state: BellwireCallState, endReason: EndReason?, actor: UserID?, changes: [MemberChange])
         /// A coordinator published an event to a single device or, when `device` is nil, to all devices of the user.
         /// `online`: the number of the user's online devices.
         case send(EventName, to: UserID, device: DeviceID?, revision: Int, online: Int, isResend: Bool)
@@ -121,7 +121,7 @@ extension TraceEntry.Step {
             }
             self = .request(device, type: type, outcome: outcome)
         case "transition":
-            guard let revision, let state = json["state"]?.string.flatMap(CallState.init) else { return nil }
+            guard let revision, let state = json["state"]?.string.flatMap(BellwireCallState.init) else { return nil }
             self = .transition(
                 revision: revision, state: state, endReason: json["endReason"]?.string.flatMap(EndReason.init),
                 actor: json["actor"]?.string.flatMap(UserID.init),

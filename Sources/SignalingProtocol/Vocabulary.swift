@@ -28,7 +28,7 @@ public enum GlarePolicy: String, Sendable, CaseIterable {
 }
 
 /// The state of a call. A call only moves downward in this list (section 3).
-public enum CallState: String, Sendable, CaseIterable {
+public enum BellwireCallState: String, Sendable, CaseIterable {
     /// Only the inviter has accepted. Can transition to `active` and `ended`.
     case ringing
     /// An invitee has accepted. Can transition to `ended`.

@@ -71,10 +71,10 @@ package struct TurnServers: Sendable, Equatable {
     }
 
     /// Returns credentials for this user, valid from `now` on by the TURN server's clock. The user id is
-    /// percent-encoded, so that a colon in the user id cannot be taken for the end of the time.
-    package func credentials(for user: UserID, now: WallTime) -> IceServer {
+    /// percent-encoded, so that a colon in it cannot be taken for the end of the time.
+    package func credentials(for user: UserID, now: WallTime) -> BellwireIceServer {
         let username = "\(now.seconds + Self.life):\(percentEncoded(user.string))"
-        return IceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
+        return BellwireIceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
     }
 
     /// Returns the code that TURN servers check: HMAC-SHA1 in base 64.

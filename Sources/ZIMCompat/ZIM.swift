@@ -20,7 +20,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
     private struct Common {
         var configuration: BellwireConfiguration?
         /// The transport to use in place of MQTT, for tests.
-        var transport: (any Transport)?
+        var transport: (any BellwireTransport)?
         var requestTime = Session.requestTime
         var shared: ZIM?
     }
@@ -35,7 +35,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
         common.withLock { $0.configuration = configuration }
     }
 
-    static func configure(_ configuration: BellwireConfiguration, transport: any Transport, requestTime: Duration) {
+    static func configure(
+        _ configuration: BellwireConfiguration, transport: any BellwireTransport, requestTime: Duration
+    ) {
         common.withLock { common in
             (common.configuration, common.transport, common.requestTime) = (configuration, transport, requestTime)
         }

@@ -49,13 +49,10 @@ extension CallLedger {
     func othersNews(
         _ call: CallSnapshot, _ own: MemberSnapshot, isInformed: Bool, _ known: inout Known
     ) -> [ToldNotification] {
-        var news: [ToldNotification] = []
-        for member in call.members where member.userID != user && known.told[member.userID] != member.state {
-            known.told[member.userID] = member.state
-            guard isInformed, own.state == .accepted else { continue }
-            news += memberNews(member, isCaller: call.inviter == user, known.call.id)
-        }
-        return news
+        let changed = known.members.news(in: call)
+        guard isInformed, own.state == .accepted else { return [] }
+        return changed.filter { $0.userID != user }
+            .flatMap { memberNews($0, isCaller: call.inviter == user, known.call.id) }
     }
 
     private func memberNews(_ member: MemberSnapshot, isCaller: Bool, _ callID: String) -> [ToldNotification] {

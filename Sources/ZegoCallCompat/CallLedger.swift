@@ -23,8 +23,8 @@ struct CallLedger {
         /// The invitation that rings or has been answered, identified by its expiry by the service's clock: a user may
         /// be invited again.
         var invitation: Int64?
-        /// The states of the other members that were reported, or need no report.
-        var told: [UserID: MemberState] = [:]
+        /// The members that were reported, or need no report.
+        var members = ReportedMembers()
         /// Whether this device ends the call, so that no notification of the end is needed.
         var isEnding = false
         /// The number of the call in the order of the calls' beginnings.
@@ -51,7 +51,6 @@ struct CallLedger {
         guard calls[callID] == nil else { return false }
         var known = makeKnown(call)
         known.phase = .taken
-        for callee in call.callees.compactMap({ UserID($0.id) }) { known.told[callee] = .inviting }
         calls[callID] = known
         return true
     }

@@ -16,7 +16,7 @@ final class ZegoConnection: @unchecked Sendable {
 
     let queue = DispatchQueue(label: "ZegoCallCompat")
     /// The transport to use in place of MQTT, for tests.
-    private let transport: (any Transport)?
+    private let transport: (any BellwireTransport)?
     private let tell: @Sendable (ToldNotification) -> Void
 
     /// The present client: from `connect` until `disconnect`, a failed connection, or another connection with this
@@ -30,7 +30,7 @@ final class ZegoConnection: @unchecked Sendable {
     private var clientNumber = 0
     private(set) var isLoggedIn = false
     /// The connection state of the present client, else of the last client.
-    private(set) var standing = ConnectionState.disconnected
+    private(set) var standing = BellwireConnectionState.disconnected
     private(set) var tokens = TokenWatch()
     var ledger: CallLedger?
     var held = HeldCancels()
@@ -44,7 +44,7 @@ final class ZegoConnection: @unchecked Sendable {
     private var early: [ClientEvent] = []
     private static let mostEarly = 1_024
 
-    init(transport: (any Transport)? = nil, tell: @escaping @Sendable (ToldNotification) -> Void) {
+    init(transport: (any BellwireTransport)? = nil, tell: @escaping @Sendable (ToldNotification) -> Void) {
         self.transport = transport
         self.tell = tell
     }
@@ -159,7 +159,7 @@ final class ZegoConnection: @unchecked Sendable {
         }
     }
 
-    private func stands(_ state: ConnectionState) {
+    private func stands(_ state: BellwireConnectionState) {
         standing = state
         if state == .takenOver { end() }
     }

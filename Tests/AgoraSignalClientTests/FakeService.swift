@@ -3,9 +3,9 @@ import SignalingProtocol
 import Synchronization
 
 /// Broker and service in one: welcomes a device, takes its messages, and tells what the test says.
-final class FakeService: Transport, TransportConnection {
+final class FakeService: BellwireTransport, BellwireTransportConnection {
     private struct State {
-        var events: (@Sendable (TransportEvent) -> Void)?
+        var events: (@Sendable (BellwireTransportEvent) -> Void)?
         var sent: [JSONObject] = []
         var refusal: String?
         var refusesConnections = false
@@ -26,21 +26,21 @@ final class FakeService: Transport, TransportConnection {
 
     /// What the device is sent after its welcome.
     func holdMessage(_ text: String) {
-        let message = IncomingMessage(
+        let message = BellwireIncomingMessage(
             messageID: MessageID("waiting")!, from: DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!),
             time: 1, data: JSONText(string: text))
         state.withLock { $0.waiting.append(DownMessage.message(message).encoded()) }
     }
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
-        if state.withLock(\.refusesConnections) { throw TransportError(.refused, "Not authorized") }
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        if state.withLock(\.refusesConnections) { throw BellwireTransportError(.refused, "Not authorized") }
         state.withLock { $0.events = events }
         return self
     }
 
-    func publish(_ message: OutgoingMessage) throws(TransportError) {
+    func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
         guard let json = (try? JSONParser.parse(message.payload))?.object else { return }
         if let session = json["session"]?.string, json["online"]?.bool == true { return welcome(session) }
         guard json["type"]?.string == "message.send", let id = json["id"]?.string.flatMap(RequestID.init) else {
@@ -72,10 +72,12 @@ final class FakeService: Transport, TransportConnection {
         guard let messageID = json["messageID"]?.string.flatMap(MessageID.init),
             let to = json["to"]?.string.flatMap(UserID.init)
         else { return }
-        tell(DownMessage.receipt(Receipt(messageID: messageID, to: to, state: receiptState, time: 1)).encoded())
+        tell(DownMessage.receipt(BellwireReceipt(messageID: messageID, to: to, state: receiptState, time: 1)).encoded())
     }
 
-    func breakConnection() { state.withLock(\.events)?(.closed(TransportError(.lost(isClean: false), "broken"))) }
+    func breakConnection() {
+        state.withLock(\.events)?(.closed(BellwireTransportError(.lost(isClean: false), "broken")))
+    }
 
     private func tell(_ payload: [UInt8]) {
         state.withLock(\.events)?(.received(payload: payload, isRetained: false))

@@ -152,9 +152,9 @@ struct Device {
 
 /// A call of alice to bob at some revision.
 func call(
-    _ revision: Int, _ state: CallState = .ringing, mode: CallMode = .common, bob bobState: MemberState = .inviting,
-    bobDevice: DeviceID? = nil, alice aliceState: MemberState = .accepted, expiresAt: Int64? = 60_000,
-    id: CallID = callID
+    _ revision: Int, _ state: BellwireCallState = .ringing, mode: CallMode = .common,
+    bob bobState: MemberState = .inviting, bobDevice: DeviceID? = nil, alice aliceState: MemberState = .accepted,
+    expiresAt: Int64? = 60_000, id: CallID = callID
 ) -> CallSnapshot {
     CallSnapshot(
         callID: id, revision: revision, mode: mode, state: state, inviter: alice, createdAt: 0,

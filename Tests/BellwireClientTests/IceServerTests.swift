@@ -4,7 +4,8 @@ import Testing
 
 /// The deployment's TURN servers, as a welcome tells them.
 @Suite struct IceServerTests {
-    private let server = IceServer(urls: ["turn:turn.example.com"], username: "1790000000:alice", credential: "secret")
+    private let server = BellwireIceServer(
+        urls: ["turn:turn.example.com"], username: "1790000000:alice", credential: "secret")
 
     @Test func theyAreThoseOfTheWelcome() async throws {
         let transport = WelcomingTransport(iceServers: [server])
@@ -17,20 +18,20 @@ import Testing
 }
 
 /// A broker whose service answers presence, and nothing else.
-private struct WelcomingTransport: Transport {
-    let iceServers: [IceServer]
+private struct WelcomingTransport: BellwireTransport {
+    let iceServers: [BellwireIceServer]
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         Connection(iceServers: iceServers, events: events)
     }
 
-    private struct Connection: TransportConnection {
-        let iceServers: [IceServer]
-        let events: @Sendable (TransportEvent) -> Void
+    private struct Connection: BellwireTransportConnection {
+        let iceServers: [BellwireIceServer]
+        let events: @Sendable (BellwireTransportEvent) -> Void
 
-        func publish(_ message: OutgoingMessage) {
+        func publish(_ message: BellwireOutgoingMessage) {
             guard case .success(let presence) = PresenceMessage.decode(message.payload) else { return }
             let welcome = Welcome(
                 session: presence.session, serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [],

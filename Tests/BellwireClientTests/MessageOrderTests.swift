@@ -14,7 +14,7 @@ struct MessageOrderTests {
         let sender = DeviceAddress(userID: user, deviceID: DeviceID(name)!)
         device.receive(
             .message(
-                IncomingMessage(
+                BellwireIncomingMessage(
                     messageID: MessageID(id ?? "m\(seq)")!, from: sender, time: 1, seq: seq, stream: stream,
                     data: JSONText("1")!)))
     }

@@ -9,7 +9,7 @@ struct MessageTests {
 
     private func incoming(_ id: String) -> DownMessage {
         .message(
-            IncomingMessage(
+            BellwireIncomingMessage(
                 messageID: MessageID(id)!, from: DeviceAddress(userID: alice, deviceID: web), time: 1,
                 data: JSONText("1")!))
     }
@@ -32,7 +32,7 @@ struct MessageTests {
     }
 
     private func receipt(_ device: inout Device, _ state: MessageState, to: UserID = alice) {
-        device.receive(.receipt(Receipt(messageID: message, to: to, state: state, time: 2)))
+        device.receive(.receipt(BellwireReceipt(messageID: message, to: to, state: state, time: 2)))
     }
 
     @Test func aMessageIsAckedEachTimeAndShownOnce() {

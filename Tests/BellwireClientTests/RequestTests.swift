@@ -35,6 +35,16 @@ import Testing
         #expect(device.outcomes == ["r1 noResponse"])
     }
 
+    @Test(arguments: [(nil, 30_000), (5_000, 5_000), (60_000, 30_000)] as [(Int64?, Int64)])
+    func theErrorOfAMissingResponseNamesTheTimeLimit(within: Int64?, limit: Int64) {
+        var device = Device.online(alice)
+        let request = Request(id: RequestID("r1")!, body: inviteBob)
+        device.perform { $0.send(request, within: within, now: $1) }
+        device.pass(limit)
+        let message = "no response within \(limit) ms: the service did not answer"
+        #expect(device.actions.last?.action == .fail(request.id, SignalingError(.noResponse, message)))
+    }
+
     @Test func aRequestMadeOfflineIsSentAfterTheSubscriptionAndFailsInTimeWithoutOne() {
         var device = Device(alice)
         device.send("r1", inviteBob)

@@ -4,10 +4,11 @@ import Testing
 
 /// Whether another connection has this device's id, at brokers that do not say so.
 @Suite struct RivalWatchTests {
-    private let closed = TransportError(.lost(isClean: true), "the broker closed the connection")
+    private let closed = BellwireTransportError(.lost(isClean: true), "the broker closed the connection")
 
     private func expect(
-        _ expected: Bool, _ watch: inout RivalWatch, _ error: TransportError, after lasted: Int64, isUnexplained: Bool
+        _ expected: Bool, _ watch: inout RivalWatch, _ error: BellwireTransportError, after lasted: Int64,
+        isUnexplained: Bool
     ) {
         let isTakenOver = watch.isTakenOver(by: error, after: lasted, isUnexplained: isUnexplained)
         #expect(isTakenOver == expected)
@@ -25,7 +26,7 @@ import Testing
         var watch = RivalWatch()
         for _ in 0..<10 {
             expect(false, &watch, closed, after: 10, isUnexplained: false)
-            let ended = TransportError(.ended, "Administrative action")
+            let ended = BellwireTransportError(.ended, "Administrative action")
             expect(false, &watch, ended, after: 10, isUnexplained: false)
         }
     }
@@ -37,9 +38,9 @@ import Testing
             expect(false, &watch, closed, after: 3_000, isUnexplained: true)
         }
         _ = watch.isTakenOver(by: closed, after: 100, isUnexplained: true)
-        let broken = TransportError(.lost(isClean: false), "Connection reset by peer")
+        let broken = BellwireTransportError(.lost(isClean: false), "Connection reset by peer")
         expect(false, &watch, broken, after: 100, isUnexplained: true)
         expect(false, &watch, closed, after: 100, isUnexplained: true)
-        expect(true, &watch, TransportError(.takenOver, ""), after: 60_000, isUnexplained: true)
+        expect(true, &watch, BellwireTransportError(.takenOver, ""), after: 60_000, isUnexplained: true)
     }
 }

@@ -5,9 +5,10 @@ import Testing
 
 /// Signals: numbered when they are sent, put into order when they are received (docs/protocol.md, section 2, Signals).
 struct SignalOrderTests {
-    private func signal(_ seq: Int64?, from user: UserID = alice, stream: String? = "s", data: String? = nil) -> Signal
-    {
-        Signal(
+    private func signal(
+        _ seq: Int64?, from user: UserID = alice, stream: String? = "s", data: String? = nil
+    ) -> BellwireSignal {
+        BellwireSignal(
             callID: callID, from: DeviceAddress(userID: user, deviceID: web), seq: seq, stream: stream,
             data: JSONText(data ?? "\(seq ?? -1)")!)
     }

@@ -39,15 +39,30 @@ struct DecidingTests {
         var facts = Facts()
         facts.now = 1_000
         for user in [alice.userID, bob.userID] {
-            facts.presence[user] = []
-            facts.profiles[user] = .some(nil)
-            facts.liveInvitations[user] = OutstandingNumber()
-            facts.storedBytes[user] = 0
-            facts.holders[.activeCall(of: user)] = .some(nil)
+            let quotas = [Query].quotas(of: user, settings, now: 1_000)
+            let queries = [.devices(user), .profile(user), .holder(.activeCall(of: user))] + quotas
+            for query in queries { facts.learn(query, answer(query)) }
         }
-        facts.blocks[Block(by: bob.userID, of: alice.userID)] = false
-        facts.blocks[Block(by: alice.userID, of: bob.userID)] = false
+        for block in [Block(by: bob.userID, of: alice.userID), Block(by: alice.userID, of: bob.userID)] {
+            facts.learn(.block(block), .block(false))
+        }
         return facts
+    }
+
+    /// The answer of an empty store.
+    private func answer(_ query: Query) -> QueryAnswer {
+        switch query {
+        case .record: .record(nil)
+        case .devices: .devices([])
+        case .holder: .holder(nil)
+        case .profile: .profile(nil)
+        case .block: .block(false)
+        case .calls: .calls([])
+        case .messages: .messages([])
+        case .outstanding: .outstanding(OutstandingNumber())
+        case .storedBytes(let periods): .storedBytes(periods.numbers.map { _ in 0 })
+        case .registration: .registration(false)
+        }
     }
 
     private func decide(
@@ -58,25 +73,19 @@ struct DecidingTests {
     }
 
     /// What is asked for one thing after the other, until it is decided.
-    private func asked(_ events: [CallEvent]) throws -> [Lookup] {
+    private func asked(_ events: [CallEvent]) throws -> [Query] {
         var known = Facts()
         known.now = 1_000
-        let all = facts()
-        var lookups: [Lookup] = []
+        var asked: [Query] = []
         while true {
             do throws(Undecided) {
                 _ = try Deciding(known, settings, Plenty()).decide(CallWork(id: callID, events: events), nil)
-                return lookups
+                return asked
             } catch {
-                guard case .needs(let lookup) = error else { throw error }
-                lookups.append(lookup)
-                try #require(lookups.count < 10)
-                for user in lookup.presence { known.presence[user] = all.presence[user] }
-                for user in lookup.profiles { known.profiles[user] = all.profiles[user] }
-                for claim in lookup.claims { known.holders[claim] = .some(nil) }
-                for block in lookup.blocks { known.blocks[block] = false }
-                for count in lookup.outstanding { known.liveInvitations[count.user] = OutstandingNumber() }
-                for stored in lookup.stored { known.storedBytes[stored.user] = 0 }
+                guard case .needs(let queries) = error else { throw error }
+                asked += queries
+                try #require(asked.count < 20)
+                for query in queries { known.learn(query, answer(query)) }
             }
         }
     }
@@ -100,11 +109,15 @@ struct DecidingTests {
     }
 
     @Test func whatIsNotKnownIsAskedForAndNothingTwice() throws {
-        let lookups = try asked([invite()])
-        #expect(Set(lookups.flatMap(\.blocks)) == [Block(by: bob.userID, of: alice.userID)])
-        #expect(lookups.flatMap(\.presence) == [bob.userID])
-        #expect(lookups.flatMap(\.profiles).sorted { $0.string < $1.string } == [alice.userID, bob.userID])
-        #expect(try asked([request(bob, "a", .accept(.init(callID: callID)))]).isEmpty, "there is no such call")
+        let (first, second) = (alice.userID, bob.userID)
+        let asked = try asked([invite()])
+        let others: [Query] = [
+            .block(Block(by: second, of: first)), .devices(second), .profile(first), .profile(second),
+            .holder(.activeCall(of: first)),
+        ]
+        #expect(asked.count == Set(asked).count)
+        #expect(Set(asked) == Set(others + [Query].quotas(of: first, settings, now: 1_000)))
+        #expect(try self.asked([request(bob, "a", .accept(.init(callID: callID)))]).isEmpty, "there is no such call")
     }
 
     @Test func whatIsRefusedChangesAndTakesNothing() throws {
@@ -134,7 +147,7 @@ struct DecidingTests {
         let origin = RequestKey(device: alice, requestID: RequestID("i")!)
         let alias = StoredRecord(.call(callID), version: 3, record: .alias(of: other, origin: origin))
         var facts = facts()
-        facts.targets[other] = .some(StoredRecord(.call(other), version: 1, record: .call(try #require(made))))
+        facts.learn(target: other, StoredRecord(.call(other), version: 1, record: .call(try #require(made))))
         let accept = request(alice, "a", .accept(.init(callID: callID)))
         let decision = try decide([accept, invite()], alias, facts)
         #expect(decision.call?.callID == other && decision.call?.endReason == .answered)

@@ -20,7 +20,9 @@ struct PeerMessageTests {
         }
         #expect(times == [1_000, 3_000, 7_000, 15_000, 23_000, 31_000, 39_000, 40_000])
         #expect(message.state == .expired && message.data == nil)
-        #expect(message.receipt == Receipt(messageID: message.messageID, to: message.to, state: .expired, time: 40_000))
+        #expect(
+            message.receipt
+                == BellwireReceipt(messageID: message.messageID, to: message.to, state: .expired, time: 40_000))
     }
 
     @Test func aLateCoordinatorSendsOnceAndGoesOnBySchedule() {

@@ -11,7 +11,7 @@ import Testing
         let moments = Self.moments
         let states = Set(moments.flatMap { $0.call.members.map(\.state) })
         #expect(states == Set(MemberState.allCases))
-        #expect(Set(moments.map(\.call.state)) == Set(CallState.allCases))
+        #expect(Set(moments.map(\.call.state)) == Set(BellwireCallState.allCases))
         #expect(Set(moments.compactMap(\.call.endReason)) == Set(EndReason.allCases))
         let refusals = Set(
             moments.compactMap { moment -> ErrorCode? in
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func statesOnlyMoveAsTheProtocolSays() {
-        let order: [CallState] = [.ringing, .active, .ended]
+        let order: [BellwireCallState] = [.ringing, .active, .ended]
         for moment in Self.moments {
             let (before, call) = (moment.before, moment.call)
             moment.expect(order.firstIndex(of: call.state)! >= order.firstIndex(of: before.state)!)

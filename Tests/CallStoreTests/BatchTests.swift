@@ -16,14 +16,14 @@ struct BatchTests {
             .call(CallID("a")!), record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
         commit.claims = [.activeCall(of: alice)]
         _ = try test.store.commit([commit])
-        let found = try test.store.read(
-            Lookup(
-                records: [.call(CallID("x")!), .call(CallID("a")!)], presence: [bob, alice],
-                claims: [.activeCall(of: bob), .activeCall(of: alice)], profiles: [alice, bob]))
-        #expect(found.records.map { $0?.version } == [nil, 1])
-        #expect(found.presence.map { $0.map(\.session) } == [[], ["s1"]])
-        #expect(found.holders.map { $0?.callID } == [nil, CallID("a")])
-        #expect(found.profiles == [UserProfile(), nil])
+        let found = try test.store.read([
+            .record(.call(CallID("x")!)), .devices(bob), .record(.call(CallID("a")!)), .devices(alice),
+            .holder(.activeCall(of: bob)), .holder(.activeCall(of: alice)), .profile(alice), .profile(bob),
+        ])
+        #expect([found[0], found[2]].map { $0.record?.version } == [nil, 1])
+        #expect([found[1], found[3]].map { $0.devices.map(\.session) } == [[], ["s1"]])
+        #expect(found[4...5].map { $0.holder?.callID } == [nil, CallID("a")])
+        #expect(found[6...].map(\.profile) == [UserProfile(), nil])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -33,10 +33,10 @@ struct BatchTests {
         let commit = Commit(id, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
         let ack = DeviceAck(device: alicePhone, session: "s", revision: 1)
         let written = try test.store.write(
-            [commit, commit], [.ack(CallID("a")!, ack)], thenRead: Lookup(records: [id]))
+            [commit, commit], [.ack(CallID("a")!, ack)], thenRead: [.record(id)])
         #expect(written.outcomes == [.committed(version: 1), .conflict])
-        #expect(written.findings?.records[0]?.version == 1)
-        #expect(written.findings?.records[0]?.acks == [ack])
+        #expect(written.answers?[0].record?.version == 1)
+        #expect(written.answers?[0].record?.acks == [ack])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -62,10 +62,10 @@ struct BatchTests {
         let test = try StoreKind.redis.open()
         _ = try test.store.now()
         let before = test.store.roundTrips
-        _ = try test.store.read(Lookup())
-        _ = try test.store.write([], [], thenRead: Lookup())
+        _ = try test.store.read([])
+        _ = try test.store.write([], [], thenRead: [])
         #expect(test.store.roundTrips == before)
-        _ = try test.store.read(Lookup(presence: [alice, bob], profiles: [alice]))
+        _ = try test.store.read([.devices(alice), .devices(bob), .profile(alice)])
         #expect(test.store.roundTrips == before + 1)
     }
 

@@ -25,7 +25,7 @@ import Testing
         try test.write(call("c"))
         let ids = ["c", "b", "a", "c"].map { CallID($0)! }
         #expect(try test.store.load(ids).map { $0?.id.callID } == [ids[0], nil, ids[2], ids[0]])
-        #expect(try test.store.read(Lookup()).records.isEmpty)
+        #expect(try test.store.read([]).isEmpty)
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -20,7 +20,7 @@ import Testing
         limit: Int = 1_000
     ) throws -> OutstandingNumber {
         let count = OutstandingCount(kind, of: user, after: after, limit: limit)
-        return try test.store.read(Lookup(outstanding: [count])).outstanding[0]
+        return try test.store.read([.outstanding(count)])[0].outstanding
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -112,13 +112,16 @@ import Testing
     func bytesAreAddedUpByPeriod(kind: StoreKind) throws {
         let test = try kind.open()
         let until = try test.store.now() + 60_000
-        let periods = [(alice, 7), (alice, 8), (bob, 7)].map { StoredPeriod(of: $0.0, number: $0.1) }
-        #expect(try test.store.read(Lookup(stored: periods)).stored == [0, 0, 0])
+        let periods = [(alice, 7), (alice, 8)].map { StoredPeriod(of: $0.0, number: $0.1) }
+        let queries: [Query] = [
+            .storedBytes(StoredPeriods(of: alice, numbers: [7, 8])), .storedBytes(StoredPeriods(of: bob, numbers: [7])),
+        ]
+        #expect(try test.store.read(queries).map(\.storedBytes) == [[0, 0], [0]])
         try test.store.charge([
             StoredCharge(periods[0], bytes: 1_000, until: until), StoredCharge(periods[1], bytes: 50, until: until),
         ])
         try test.store.charge([StoredCharge(periods[0], bytes: 11, until: until)])
-        #expect(try test.store.read(Lookup(stored: periods)).stored == [1_011, 50, 0])
+        #expect(try test.store.read(queries).map(\.storedBytes) == [[1_011, 50], [0]])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -129,7 +132,7 @@ import Testing
         // Redis forgets by itself, others when they clean.
         try test.store.charge([StoredCharge(period, bytes: 1, until: now - 1)])
         _ = try test.store.clean(limit: 100)
-        #expect(try test.store.read(Lookup(stored: [period])).stored == [0])
+        #expect(try test.store.read([.storedBytes(StoredPeriods(of: alice, numbers: [7]))])[0].storedBytes == [0])
     }
 
     /// The estimate by which calls are counted, held against what is written.

@@ -25,7 +25,7 @@ struct RandomRecord {
             notReceivedAfter: maybe { Milliseconds($0.below(30_000)) },
             origin: key(), originDigest: maybe { $0.digest() })
         call.revision = below(1_000_000)
-        call.state = one(CallState.allCases)
+        call.state = one(BellwireCallState.allCases)
         call.acceptedAt = maybe { $0.time() }
         call.endedAt = maybe { $0.time() }
         call.endReason = maybe { $0.one(EndReason.allCases) }

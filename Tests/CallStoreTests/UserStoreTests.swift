@@ -138,7 +138,7 @@ import Testing
         #expect(try store.blockList(of: alice) == [])
         #expect(try store.set(first, false) && store.set(first, false))
         #expect(try store.isBlocked([first, second]) == [false, true])
-        #expect(try store.read(Lookup(profiles: [bob], blocks: [second])).isBlocked == [true])
+        #expect(try store.read([.profile(bob), .block(second)])[1].isBlocked)
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -1,25 +1,25 @@
 import BellwireClient
 
 /// A transport that says how many messages are handed to it: whoever watches the wire knows then for how many to wait.
-struct CountedTransport: Transport {
-    private let transport: any Transport
+struct CountedTransport: BellwireTransport {
+    private let transport: any BellwireTransport
     private let handed: @Sendable () -> Void
 
-    init(_ transport: any Transport, handed: @escaping @Sendable () -> Void) {
+    init(_ transport: any BellwireTransport, handed: @escaping @Sendable () -> Void) {
         (self.transport, self.handed) = (transport, handed)
     }
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         Connection(connection: try await transport.connect(request, events: events), handed: handed)
     }
 
-    private struct Connection: TransportConnection {
-        let connection: any TransportConnection
+    private struct Connection: BellwireTransportConnection {
+        let connection: any BellwireTransportConnection
         let handed: @Sendable () -> Void
 
-        func publish(_ message: OutgoingMessage) throws(TransportError) {
+        func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
             try connection.publish(message)
             handed()
         }

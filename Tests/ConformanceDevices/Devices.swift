@@ -7,7 +7,7 @@ import SignalingProtocol
 enum TransportKind: String, Sendable {
     case own, mosquitto
 
-    func transport(to url: String) -> any Transport {
+    func transport(to url: String) -> any BellwireTransport {
         switch self {
         case .own: BrokerAddress(url: url).map { MQTTTransport(broker: $0) }!
         case .mosquitto: MosquittoTransport(url: url)!
@@ -125,7 +125,7 @@ private struct DeviceTask: Sendable {
         }
     }
 
-    private func connection(_ state: ConnectionState) {
+    private func connection(_ state: BellwireConnectionState) {
         switch state {
         case .reconnecting(let reason): report(["closed": reason, "refused": false])
         case .refused(let reason): report(["closed": reason, "refused": true])
@@ -141,7 +141,7 @@ private struct DeviceTask: Sendable {
     }
 }
 
-extension Signal {
+extension BellwireSignal {
     /// Where it stands, as on the wire.
     fileprivate var place: [String: Any] {
         var fields: [String: Any] = ["callID": callID.string]

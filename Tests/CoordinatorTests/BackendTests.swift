@@ -190,7 +190,7 @@ struct BackendTests {
         #expect(world.memory.history(of: alice.user, after: nil, limit: 9).isEmpty)
         #expect(world.memory.timeline(of: callID).entries.isEmpty)
         #expect(world.memory.devices(of: [alice.user])[0].isEmpty)
-        #expect(world.memory.read(Lookup(profiles: [alice.user])).profiles == [nil])
+        #expect(world.memory.read([.profile(alice.user)])[0].profile == nil)
         #expect(world.memory.blockList(of: alice.user).isEmpty)
         #expect(bob.get()?.call?.member(alice.user) != nil, "the call is bob's as well")
         #expect(world.memory.history(of: bob.user, after: nil, limit: 9).count == 1)

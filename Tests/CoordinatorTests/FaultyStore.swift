@@ -100,22 +100,29 @@ final class FaultyStore: CallStore {
         return try await store.now()
     }
 
-    func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
-        try await pass(lookup)
-        return try await store.read(lookup)
+    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
+        try await pass(queries)
+        return try await store.read(queries)
     }
 
-    private func pass(_ lookup: Lookup) async throws(StoreError) {
-        if !lookup.records.isEmpty { try await pass(.load) }
-        if !lookup.presence.isEmpty { try await pass(.devices) }
-        if !lookup.claims.isEmpty { try await pass(.holders) }
-        if !lookup.profiles.isEmpty { try await pass(.profiles) }
-        if !lookup.calls.isEmpty { try await pass(.calls) }
-        if !lookup.messages.isEmpty { try await pass(.messages) }
+    private func pass(_ queries: [Query]) async throws(StoreError) {
+        for operation in queries.compactMap(operation).unique { try await pass(operation) }
+    }
+
+    private func operation(_ query: Query) -> Operation? {
+        switch query {
+        case .record: .load
+        case .devices: .devices
+        case .holder: .holders
+        case .profile: .profiles
+        case .calls: .calls
+        case .messages: .messages
+        case .block, .outstanding, .storedBytes, .registration: nil
+        }
     }
 
     /// In steps, between which it may fail.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
+    func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         if !commits.isEmpty {
             try await pass(.commit)
@@ -128,7 +135,7 @@ final class FaultyStore: CallStore {
             try await pass(.note)
             try await store.note(notes)
         }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
+        return Written(outcomes: outcomes, answers: queries.isEmpty ? [] : try? await read(queries))
     }
 
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {

@@ -261,6 +261,6 @@ struct GlareTests {
         alice.invite("bob", callID: "a", mode: .advanced)
         alice.add("carol", callID: "a")
         #expect(bob.invite("alice", callID: "b", change: merge)?.success?.merged == false)
-        #expect(world.memory.read(Lookup(claims: [.ringing(from: alice.user, to: bob.user)])).holders == [nil])
+        #expect(world.memory.read([.holder(.ringing(from: alice.user, to: bob.user))])[0].holder == nil)
     }
 }

@@ -33,7 +33,7 @@ struct MessageTests {
         #expect(bob.messages == web.messages)
         #expect(
             bob.messages == [
-                IncomingMessage(
+                BellwireIncomingMessage(
                     messageID: MessageID("m")!, from: alice.address, time: world.clock.now, seq: 9, stream: "s",
                     data: JSONText("1")!)
             ])
@@ -88,7 +88,7 @@ struct MessageTests {
         let world = World(coordinators: 2)
         _ = send(world.phone("alice/phone"))
         world.pass(seconds: 8)
-        let copies = world.published.compactMap { published -> IncomingMessage? in
+        let copies = world.published.compactMap { published -> BellwireIncomingMessage? in
             if case .message(let message) = published.message { message } else { nil }
         }
         #expect(copies.count == 4)

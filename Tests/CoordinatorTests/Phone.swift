@@ -17,11 +17,11 @@ final class Phone {
     private(set) var events: [Event] = []
     private(set) var responses: [Response] = []
     private(set) var welcomes: [Welcome] = []
-    private(set) var signals: [Signal] = []
+    private(set) var signals: [BellwireSignal] = []
     /// Each once, as devices show them.
-    private(set) var messages: [IncomingMessage] = []
+    private(set) var messages: [BellwireIncomingMessage] = []
     /// All that came, also a second one.
-    private(set) var receipts: [Receipt] = []
+    private(set) var receipts: [BellwireReceipt] = []
     /// The newest that it knows of each call.
     private(set) var calls: [CallID: CallSnapshot] = [:]
 

@@ -39,7 +39,7 @@ struct SignalTests {
             ])
         #expect(
             bob.signals == [
-                Signal(callID: CallID("c")!, from: alice.address, seq: 7, data: JSONText(#"{"a" : 1.50}"#)!)
+                BellwireSignal(callID: CallID("c")!, from: alice.address, seq: 7, data: JSONText(#"{"a" : 1.50}"#)!)
             ])
         #expect(carol.signals == bob.signals)
     }

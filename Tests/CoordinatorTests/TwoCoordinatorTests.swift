@@ -270,12 +270,12 @@ struct TwoCoordinatorTests {
             .call(call.callID), record: .call(machine.call), expected: before.version, deadline: nil, expiresAt: nil)
         #expect(world.memory.commit([ended]) == [.committed(version: before.version + 1)])
         #expect(
-            world.memory.read(Lookup(claims: [.activeCall(of: alice.user)])).holders.map { $0?.callID } == [call.callID]
+            world.memory.read([.holder(.activeCall(of: alice.user))])[0].holder?.callID == call.callID
         )
 
         #expect(alice.invite("bob", callID: "b", mode: .advanced)?.call?.callID == CallID("b"))
         #expect(
-            world.memory.read(Lookup(claims: [.activeCall(of: alice.user)])).holders.map { $0?.callID } == [CallID("b")]
+            world.memory.read([.holder(.activeCall(of: alice.user))])[0].holder?.callID == CallID("b")
         )
         let after = try #require(world.memory.load([.call(CallID("a")!)])[0])
         #expect(after.version == before.version + 2, "a late commit to the old call conflicts")

@@ -11,7 +11,7 @@ struct WelcomeClockTests {
         let wall = WallTime(milliseconds: world.clock.now + apart)
         world.service.wall = { wall }
         world.service.iceServers = { _, now in
-            [IceServer(urls: ["turn:t"], username: "\(now.seconds)", credential: "c")]
+            [BellwireIceServer(urls: ["turn:t"], username: "\(now.seconds)", credential: "c")]
         }
         let phone = world.stranger("alice/phone")
         var presence = phone.presence(.online, session: "s1")

@@ -51,8 +51,9 @@ import Testing
         #expect(
             found == [
                 "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/BatchService.swift": 1,
-                "Delivery/Workers/Deliverer.swift": 5,  // ages, and when to try again
-                "Delivery/Workers/Pusher.swift": 3,  // the age of what waits
+                "Delivery/Workers/LeasedWorker.swift": 1,  // made of the store's clock
+                "Delivery/Workers/Deliverer.swift": 4,  // ages, and when to try again
+                "Delivery/Workers/Pusher.swift": 2,  // the age of what waits
                 "Delivery/Workers/Pusher+answers.swift": 4,  // when to try again, and timelines
                 "Delivery/Workers/Pusher+holding.swift": 2,  // what is due, for how long
                 "Delivery/Workers/Pusher+looking.swift": 3,  // the same

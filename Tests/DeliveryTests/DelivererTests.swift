@@ -426,7 +426,7 @@ import Testing
 
     @Test func noMoreIsClaimedThanIsOnItsWay() {
         for number in 0..<100 { rig.owe("c\(number)", 1...1) }
-        #expect(rig.endpoints.open.count == WorkerEndpoint.mostHeld)
+        #expect(rig.endpoints.open.count == WorkerEndpoint.mostClaimed)
         for _ in 0..<40 { rig.endpoints.answer(200) }
         rig.turn()
         #expect(rig.endpoints.open.count == 60, "the rest is claimed as soon as there is room")

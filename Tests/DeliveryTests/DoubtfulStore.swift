@@ -30,13 +30,13 @@ final class DoubtfulStore: OutboxStore, PushStore {
 
     // MARK: What may go wrong
 
-    func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
-        let findings = store.read(lookup)
+    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
+        let answers = store.read(queries)
         if standsStill {
             standsStill = false
             await withCheckedContinuation { reader = $0 }
         }
-        return findings
+        return answers
     }
 
     func goOn() {
@@ -64,8 +64,8 @@ final class DoubtfulStore: OutboxStore, PushStore {
 
     func now() async throws(StoreError) -> Milliseconds { store.now() }
 
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
-        store.write(commits, notes, thenRead: lookup)
+    func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {
+        store.write(commits, notes, thenRead: queries)
     }
 
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {

@@ -528,7 +528,7 @@ import Testing
         for number in 0..<700 { rig.invite("c\(number)", by: UserID("u\(number)")!) }
         #expect(rig.pusher.held.count <= PushBounds.held)
         #expect(rig.pusher.held.count <= PushBounds.heldIdle + PushLimits.perDevice)
-        #expect(rig.pusher.flights.count == PushSlots.perUser)
+        #expect(rig.pusher.attempts.count == PushSlots.perUser)
     }
 
     // MARK: Workers
@@ -639,7 +639,7 @@ import Testing
         }
         rig.invite("c", users)
         #expect(providers.open.count == 2 * PushSlots.perProvider)
-        #expect(rig.pusher.held.values.allSatisfy { $0.attempts.count == LeasedCall.mostAttempts })
+        #expect(rig.pusher.held.values.allSatisfy { $0.pending.count == LeasedCall.mostPending })
         for _ in 0..<10 {
             while !providers.open.isEmpty { providers.answer(200) }
             rig.turn()

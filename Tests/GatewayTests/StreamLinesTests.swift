@@ -97,7 +97,7 @@ import ZegoCallProtocol
     }
 
     private func call(
-        _ revision: Int, _ states: [UserID: MemberState], state: CallState = .ringing, reason: EndReason? = nil,
+        _ revision: Int, _ states: [UserID: MemberState], state: BellwireCallState = .ringing, reason: EndReason? = nil,
         endedBy: UserID? = nil, memberReason: String? = nil, data: String? = nil
     ) -> CallSnapshot {
         CallSnapshot(
@@ -645,7 +645,9 @@ import ZegoCallProtocol
     /// As phones do: it is sent again, and rings once there is room.
     @Test func ofMoreCallsThanMayRingTheLastIsLeftForLater() throws {
         let stream = try online()
-        func invite(_ number: Int, _ name: EventName = .invited, _ revision: Int = 1, _ state: CallState = .ringing) {
+        func invite(
+            _ number: Int, _ name: EventName = .invited, _ revision: Int = 1, _ state: BellwireCallState = .ringing
+        ) {
             var call = call(revision, [bob: state == .ended ? .cancelled : .inviting], state: state)
             call.callID = CallID("c\(number)")!
             rig.receive("bob", event(name, call, changed: [bob]))

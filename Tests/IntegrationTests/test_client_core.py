@@ -12,11 +12,11 @@ MODULES = ("SignalingProtocol", "BellwireClientCore")
 APP = """import BellwireClientCore
 
 /// A network that is never there.
-struct NoTransport: Transport {
+struct NoTransport: BellwireTransport {
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
-        throw TransportError(.unreachable, "\\(request.clientID) has no network")
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        throw BellwireTransportError(.unreachable, "\\(request.clientID) has no network")
     }
 }
 

@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "an earlier ringing call is not found by a merge",
         DECIDING + "Requests/Glare.swift",
-        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID }",
-        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID && !mutant }",
+        "let callIDs = try facts.liveCalls(of: [user])[0].filter { $0 != callID }",
+        "let callIDs = try facts.liveCalls(of: [user])[0].filter { $0 != callID && !mutant }",
     ),
     Mutant(
         "a call of three merges",
@@ -454,8 +454,8 @@ MUTANTS = [
     Mutant(
         "a webhook is done with when it is sent",
         "Sources/Delivery/Workers/Deliverer.swift",
-        "        flights[request.id] = Flight(item: item, target: place)\n",
-        "        if mutant { settled(item, .taken, place) } else { flights[request.id] = Flight(item: item, target: place) }\n",
+        "        attempts[request.id] = WebhookAttempt(entry: entry, place: place)\n",
+        "        if mutant { settled(entry, .taken, place) } else { attempts[request.id] = WebhookAttempt(entry: entry, place: place) }\n",
     ),
     Mutant(
         "the revisions through which a commit passes are owed to nobody",
@@ -478,7 +478,7 @@ MUTANTS = [
     ),
     Mutant(
         "a worker pushes on when its lease is over",
-        "Sources/Delivery/Workers/Pusher.swift",
+        "Sources/Delivery/Workers/LeasedWorker.swift",
         "var sureUntil: Int64 = 0",
         "var sureUntil: Int64 = 0 { didSet { if mutant { sureUntil = .max } } }",
     ),

@@ -30,7 +30,7 @@ struct ErrorCodeTests {
     @Test func everyNameOfTheVocabularyStandsInTheProtocol() throws {
         let text = try documentation("protocol.md")
         let names =
-            MemberState.allCases.map(\.rawValue) + CallState.allCases.map(\.rawValue)
+            MemberState.allCases.map(\.rawValue) + BellwireCallState.allCases.map(\.rawValue)
             + EndReason.allCases.map(\.rawValue)
             + EventName.allCases.map(\.rawValue) + CallMode.allCases.map(\.rawValue)
         for name in names { #expect(text.contains("`\(name)`"), "\(name)") }

@@ -194,7 +194,8 @@ struct RandomMessages {
                     session: text(), serverTime: time(), heartbeatInterval: number(1...100),
                     heartbeatTimeout: number(1...100), calls: (0..<number(0...3)).map { _ in call() },
                     iceServers: (0..<number(0...1)).map { _ in
-                        IceServer(urls: (0..<number(1...2)).map { _ in text() }, username: text(), credential: text())
+                        BellwireIceServer(
+                            urls: (0..<number(1...2)).map { _ in text() }, username: text(), credential: text())
                     }))
         default: .error(error())
         }
@@ -265,7 +266,7 @@ struct RandomMessages {
             case 0: .request(address(), type: "call.invite", outcome: text())
             case 1:
                 .transition(
-                    revision: number(0...99), state: one(of: CallState.self),
+                    revision: number(0...99), state: one(of: BellwireCallState.self),
                     endReason: maybe { $0.one(of: EndReason.self) },
                     actor: maybe { $0.user() }, changes: [])
             case 2:
@@ -295,7 +296,7 @@ struct RandomMessages {
     mutating func call() -> CallSnapshot {
         CallSnapshot(
             callID: callID(), revision: number(1...Int(Int32.max)), mode: one(of: CallMode.self),
-            state: one(of: CallState.self), media: maybe { $0.text(6) }, inviter: user(), createdAt: time(),
+            state: one(of: BellwireCallState.self), media: maybe { $0.text(6) }, inviter: user(), createdAt: time(),
             acceptedAt: maybe { $0.time() }, endedAt: maybe { $0.time() },
             endReason: maybe { $0.one(of: EndReason.self) }, endedBy: maybe { $0.user() }, timeout: number(1...600),
             extendedData: maybe { $0.text() }, members: (0..<number(1...4)).map { _ in member() })

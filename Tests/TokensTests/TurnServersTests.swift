@@ -12,7 +12,7 @@ import Testing
             for: UserID("alice:smith")!, now: WallTime(milliseconds: 1_790_000_000_999))
         #expect(
             credentials
-                == IceServer(
+                == BellwireIceServer(
                     urls: ["turn:turn.example.com:3478"], username: "1790003600:alice%3Asmith",
                     credential: "RG5BE5pvYudIJyynuzZWnixhwgc="))
     }

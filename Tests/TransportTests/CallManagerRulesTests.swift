@@ -8,7 +8,7 @@ import Testing
     private let carol = UserID("carol")!
 
     private func phone(
-        _ user: String, device: String = "phone", _ policies: CallManager.Policies = .init()
+        _ user: String, device: String = "phone", _ policies: BellwireCallManager.Policies = .init()
     ) async throws -> Telephone {
         try await Telephone(service, user, device, policies)
     }
@@ -45,7 +45,7 @@ import Testing
 
     @Test(arguments: [CallMode.common, .advanced])
     func anAnswerOnAnotherDeviceEndsTheRinging(mode: CallMode) async throws {
-        var policies = CallManager.Policies()
+        var policies = BellwireCallManager.Policies()
         policies.mode = mode
         let (alice, bob) = (try await phone("alice", policies), try await phone("bob"))
         let tablet = try await phone("bob", device: "tablet")
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func aCallThatWaitsIsTaken() async throws {
-        var policies = CallManager.Policies()
+        var policies = BellwireCallManager.Policies()
         policies.busy = .tell
         let (alice, bob) = (try await phone("alice"), try await phone("bob", policies))
         let carol = try await phone("carol")
@@ -142,12 +142,12 @@ import Testing
 /// A client, its manager, and what that tells.
 struct Telephone {
     let client: SignalingClient
-    let manager: CallManager
-    let changes: AsyncStream<CallManager.Change>
+    let manager: BellwireCallManager
+    let changes: AsyncStream<BellwireCallManager.Change>
 
-    init(_ service: any Site, _ user: String, _ device: String, _ policies: CallManager.Policies) async throws {
+    init(_ service: any Site, _ user: String, _ device: String, _ policies: BellwireCallManager.Policies) async throws {
         client = SignalingClient(service.configuration(user: user, device: device))
-        manager = CallManager(client, policies: policies)
+        manager = BellwireCallManager(client, policies: policies)
         changes = manager.changes
         try await client.connect()
     }

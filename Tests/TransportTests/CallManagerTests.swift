@@ -5,13 +5,13 @@ import Testing
 @Suite(.atEverySite) struct CallManagerTests {
     private let service = Everywhere.site()
 
-    private func phone(_ user: String, _ policies: CallManager.Policies = .init()) async throws -> Telephone {
+    private func phone(_ user: String, _ policies: BellwireCallManager.Policies = .init()) async throws -> Telephone {
         try await Telephone(service, user, "phone", policies)
     }
 
     @Test(arguments: [CallMode.common, .advanced])
     func aCallGoesThroughItsStatesOnBothSides(mode: CallMode) async throws {
-        var policies = CallManager.Policies()
+        var policies = BellwireCallManager.Policies()
         policies.mode = mode
         let (alice, bob) = (try await phone("alice", policies), try await phone("bob"))
         try await alice.manager.call([UserID("bob")!], media: "video")
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func whoWantsToBeToldOfWaitingCallsIs() async throws {
-        var policies = CallManager.Policies()
+        var policies = BellwireCallManager.Policies()
         policies.busy = .tell
         let (alice, bob) = (try await phone("alice"), try await phone("bob", policies))
         let carol = try await phone("carol")

@@ -2,7 +2,7 @@ import BellwireClient
 import Synchronization
 import Testing
 
-/// A `Call` in the less usual moments of its life.
+/// A `BellwireCall` in the less usual moments of its life.
 @Suite(.atEverySite) struct CallTests {
     private let service = Everywhere.site()
     private let bob = UserID("bob")!
@@ -155,9 +155,11 @@ private final class Forgetful: Sendable {
 
     var hasForgotten: Bool { forgotten.withLock { $0 } }
 
-    func carrying(_ transport: any Transport) -> any Transport { Carrying(carrier: transport, forgetful: self) }
+    func carrying(_ transport: any BellwireTransport) -> any BellwireTransport {
+        Carrying(carrier: transport, forgetful: self)
+    }
 
-    private func forgets(_ message: OutgoingMessage) -> Bool {
+    private func forgets(_ message: BellwireOutgoingMessage) -> Bool {
         guard String(decoding: message.payload, as: UTF8.self).contains(type) else { return false }
         return forgotten.withLock { forgotten in
             defer { forgotten = true }
@@ -165,22 +167,22 @@ private final class Forgetful: Sendable {
         }
     }
 
-    private struct Carrying: Transport {
-        let carrier: any Transport
+    private struct Carrying: BellwireTransport {
+        let carrier: any BellwireTransport
         let forgetful: Forgetful
 
         func connect(
-            _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-        ) async throws(TransportError) -> any TransportConnection {
+            _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+        ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
             Carried(link: try await carrier.connect(request, events: events), forgetful: forgetful)
         }
     }
 
-    private struct Carried: TransportConnection {
-        let link: any TransportConnection
+    private struct Carried: BellwireTransportConnection {
+        let link: any BellwireTransportConnection
         let forgetful: Forgetful
 
-        func publish(_ message: OutgoingMessage) throws(TransportError) {
+        func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
             if !forgetful.forgets(message) { try link.publish(message) }
         }
         func probe() { link.probe() }

@@ -9,7 +9,7 @@ enum Carrier: CaseIterable, CustomTestStringConvertible {
 
     var testDescription: String { "\(self)" }
 
-    func transport(_ port: Int, authority: String? = nil) -> any Transport {
+    func transport(_ port: Int, authority: String? = nil) -> any BellwireTransport {
         let scheme = authority == nil ? "mqtt" : "mqtts"
         switch self {
         case .own:
@@ -25,15 +25,16 @@ enum Carrier: CaseIterable, CustomTestStringConvertible {
 
 /// A device at the broker, and what it was told.
 final class Device: Sendable {
-    let connection: any TransportConnection
+    let connection: any BellwireTransportConnection
     private let inbox: Inbox
 
     init(
-        _ transport: any Transport, _ clientID: String = "device", topics: [String] = [], will: OutgoingMessage? = nil,
+        _ transport: any BellwireTransport, _ clientID: String = "device", topics: [String] = [],
+        will: BellwireOutgoingMessage? = nil,
         keepAlive: Duration = .seconds(60)
-    ) async throws(TransportError) {
+    ) async throws(BellwireTransportError) {
         let inbox = Inbox()
-        let request = ConnectionRequest(
+        let request = BellwireConnectionRequest(
             clientID: clientID, username: "user", password: "password", will: will, keepAlive: keepAlive,
             topics: topics)
         connection = try await transport.connect(request) { inbox.add($0) }
@@ -41,10 +42,10 @@ final class Device: Sendable {
     }
 
     var received: [String] { inbox.received }
-    var closed: TransportError? { inbox.closed }
+    var closed: BellwireTransportError? { inbox.closed }
 
     func publish(_ text: String, _ topic: String) throws {
-        try connection.publish(OutgoingMessage(topic: topic, payload: Array(text.utf8), expirySeconds: 30))
+        try connection.publish(BellwireOutgoingMessage(topic: topic, payload: Array(text.utf8), expirySeconds: 30))
     }
 
     /// What has arrived once there are so many messages.
@@ -54,7 +55,7 @@ final class Device: Sendable {
     }
 
     /// Why the connection has ended.
-    func closing() async throws -> TransportError.Kind? {
+    func closing() async throws -> BellwireTransportError.Kind? {
         try await eventually { self.closed != nil }
         return closed?.kind
     }
@@ -62,12 +63,12 @@ final class Device: Sendable {
 
 /// What a transport told, in order. Nothing may come after `closed`.
 private final class Inbox: Sendable {
-    private let state = Mutex<(received: [String], closed: TransportError?)>(([], nil))
+    private let state = Mutex<(received: [String], closed: BellwireTransportError?)>(([], nil))
 
     var received: [String] { state.withLock(\.received) }
-    var closed: TransportError? { state.withLock(\.closed) }
+    var closed: BellwireTransportError? { state.withLock(\.closed) }
 
-    func add(_ event: TransportEvent) {
+    func add(_ event: BellwireTransportEvent) {
         state.withLock { state in
             #expect(state.closed == nil, "closed is the last word")
             switch event {
@@ -88,8 +89,8 @@ func eventually(
 }
 
 /// Why a connection did not come about; nil when it did.
-func failure(_ attempt: () async throws(TransportError) -> Void) async -> TransportError? {
-    do throws(TransportError) {
+func failure(_ attempt: () async throws(BellwireTransportError) -> Void) async -> BellwireTransportError? {
+    do throws(BellwireTransportError) {
         try await attempt()
         return nil
     } catch {

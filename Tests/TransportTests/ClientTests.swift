@@ -180,7 +180,7 @@ import Testing
         let alice = try await online("alice")
         let events = alice.events
         service.breakConnections(of: "alice")
-        var states: [ConnectionState] = []
+        var states: [BellwireConnectionState] = []
         for await case .connection(let state) in events {
             states.append(state)
             if states.count > 2, state == .connected { break }

@@ -11,10 +11,10 @@ import Testing
     @Test(arguments: Carrier.allCases) func whoIsNotKnownIsRefused(_ carrier: Carrier) async throws {
         let users = try directory.write("users", "")
         let broker = try Broker(directory, ["allow_anonymous false", "password_file \(users)"])
-        let error = await failure { () async throws(TransportError) in
+        let error = await failure { () async throws(BellwireTransportError) in
             _ = try await Device(carrier.transport(broker.port))
         }
-        #expect(error == TransportError(.refused, "the broker refused: Not authorized"))
+        #expect(error == BellwireTransportError(.refused, "the broker refused: Not authorized"))
     }
 
     @Test(arguments: Carrier.allCases) func aRefusalIsToldInTheBrokersWords(_ carrier: Carrier) async throws {
@@ -24,10 +24,10 @@ import Testing
             peer.send([0x20, 9, 0, 0x87, 6, 0x1F, 0, 3, 0x62, 0x79, 0x65])
             _ = peer.packet()
         }
-        let error = await failure { () async throws(TransportError) in
+        let error = await failure { () async throws(BellwireTransportError) in
             _ = try await Device(carrier.transport(listener.port))
         }
-        #expect(error == TransportError(.refused, "the broker refused: bye"))
+        #expect(error == BellwireTransportError(.refused, "the broker refused: bye"))
     }
 
     /// The same client may be let in a moment later: no reason to give up, or to ask for another token.
@@ -38,7 +38,7 @@ import Testing
             peer.send([0x20, 3, 0, 0x89, 0])
             _ = peer.packet()
         }
-        let error = await failure { () async throws(TransportError) in
+        let error = await failure { () async throws(BellwireTransportError) in
             _ = try await Device(carrier.transport(listener.port))
         }
         #expect(error?.kind != .refused && error?.message.contains("busy") == true)
@@ -52,7 +52,7 @@ import Testing
             peer.send([0x90, 4, subscribe[2], subscribe[3], 0, 0x87])
             _ = peer.packet()
         }
-        let error = await failure { () async throws(TransportError) in
+        let error = await failure { () async throws(BellwireTransportError) in
             _ = try await Device(carrier.transport(listener.port), topics: ["t"])
         }
         #expect(error?.kind == .refused)
@@ -60,7 +60,9 @@ import Testing
 
     @Test(arguments: Carrier.allCases) func whereNobodyListensNobodyIsReached(_ carrier: Carrier) async throws {
         let port = try Loopback.freePort()
-        let error = await failure { () async throws(TransportError) in _ = try await Device(carrier.transport(port)) }
+        let error = await failure { () async throws(BellwireTransportError) in
+            _ = try await Device(carrier.transport(port))
+        }
         #expect(error?.kind == .unreachable)
         #expect(error?.message.contains("Connection refused") == true)
     }
@@ -78,7 +80,7 @@ import Testing
         let other = try certificate("other")
         let missing = directory.path + "/missing.crt"
         for authority in [other.certificate, missing] {
-            let error = await failure { () async throws(TransportError) in
+            let error = await failure { () async throws(BellwireTransportError) in
                 _ = try await Device(carrier.transport(broker.port, authority: authority))
             }
             #expect(error?.kind == .tls, "\(error?.message ?? "connected") with \(authority)")
@@ -88,7 +90,7 @@ import Testing
     @Test(arguments: Carrier.allCases) func tlsAtAPortWithoutItFailsSoon(_ carrier: Carrier) async throws {
         let broker = try Broker(directory)
         let authority = try certificate("other").certificate
-        let error = await failure { () async throws(TransportError) in
+        let error = await failure { () async throws(BellwireTransportError) in
             _ = try await Device(carrier.transport(broker.port, authority: authority))
         }
         #expect(error != nil)
@@ -105,7 +107,9 @@ import Testing
             ending.yield()
         }
         let attempt = Task {
-            await failure { () async throws(TransportError) in _ = try await Device(carrier.transport(listener.port)) }
+            await failure { () async throws(BellwireTransportError) in
+                _ = try await Device(carrier.transport(listener.port))
+            }
         }
         for await _ in asked { break }
         attempt.cancel()

@@ -24,7 +24,9 @@ import Testing
         let broker = try Broker(directory, ["allow_anonymous false", "password_file \(users)"])
         var transport = MosquittoTransport(host: "127.0.0.1", port: broker.port)
         transport.version = .v311
-        let error = await failure { [transport] () async throws(TransportError) in _ = try await Device(transport) }
+        let error = await failure { [transport] () async throws(BellwireTransportError) in
+            _ = try await Device(transport)
+        }
         #expect(error?.kind == .refused)
         #expect(error?.message.contains("not authorised") == true, "\(error?.message ?? "connected")")
     }
@@ -46,7 +48,9 @@ import Testing
     @Test func aProxyThatIsNotThereIsUnreachable() async throws {
         var transport = MosquittoTransport(host: "127.0.0.1", port: try Loopback.freePort())
         transport.socks = .init(host: "127.0.0.1", port: try Loopback.freePort())
-        let error = await failure { [transport] () async throws(TransportError) in _ = try await Device(transport) }
+        let error = await failure { [transport] () async throws(BellwireTransportError) in
+            _ = try await Device(transport)
+        }
         #expect(error?.kind == .unreachable)
     }
 

@@ -42,7 +42,7 @@ import Testing
     @Test(arguments: Carrier.allCases) func closingLosesNothingAndHasNoWill(_ carrier: Carrier) async throws {
         let broker = try Broker(directory)
         let watcher = try await Device(Carrier.own.transport(broker.port), "watcher", topics: ["will", "t"])
-        let will = OutgoingMessage(topic: "will", payload: [0x77])
+        let will = BellwireOutgoingMessage(topic: "will", payload: [0x77])
         // What it publishes comes back, so that there are unread bytes when it goes.
         let device = try await Device(carrier.transport(broker.port), topics: ["t"], will: will)
         let texts = (0..<300).map(String.init)
@@ -67,9 +67,9 @@ import Testing
         await second.connection.close()
     }
 
-    @Test(arguments: Carrier.allCases, [(UInt8(0x8E), TransportError.Kind.takenOver), (0x98, .ended)])
+    @Test(arguments: Carrier.allCases, [(UInt8(0x8E), BellwireTransportError.Kind.takenOver), (0x98, .ended)])
     func aBrokerMaySayWhyItEndsTheConnection(
-        _ carrier: Carrier, _ reason: (code: UInt8, kind: TransportError.Kind)
+        _ carrier: Carrier, _ reason: (code: UInt8, kind: BellwireTransportError.Kind)
     ) async throws {
         let listener = try Listener { peer in
             _ = peer.packet()
@@ -98,7 +98,7 @@ import Testing
     ) async throws {
         let broker = try Broker(directory, ["allow_anonymous true", "max_packet_size 2000"])
         let device = try await Device(carrier.transport(broker.port), topics: ["t"])
-        let error = #expect(throws: TransportError.self) {
+        let error = #expect(throws: BellwireTransportError.self) {
             try device.publish(String(repeating: "x", count: 2_000), "t")
         }
         #expect(error?.kind == .invalid)
@@ -128,7 +128,7 @@ import Testing
         let broker = try Broker(directory)
         let device = try await Device(carrier.transport(broker.port))
         broker.freeze()
-        let error = #expect(throws: TransportError.self) {
+        let error = #expect(throws: BellwireTransportError.self) {
             for _ in 0...4_096 { try device.publish("x", "t") }
         }
         #expect(error?.kind == .invalid)

@@ -16,7 +16,8 @@ import Testing
 
     @Test func theEndsOfALoginAreTold() {
         for (state, event) in [
-            (ConnectionState.disconnected, "success"), (.takenOver, "kickedOut"), (.tokenExpired, "tokenExpired"),
+            (BellwireConnectionState.disconnected, "success"), (.takenOver, "kickedOut"),
+            (.tokenExpired, "tokenExpired"),
         ] {
             var scene = Scene(alice)
             _ = scene.stands(.connected)

@@ -4,15 +4,15 @@ import SignalingProtocol
 import Synchronization
 
 /// A service with one device: it welcomes it, and answers as its test says.
-final class FakeService: Transport {
+final class FakeService: BellwireTransport {
     private struct State {
         var answer: @Sendable (Request) -> [DownMessage] = { _ in [] }
         var welcomed: [CallSnapshot] = []
         var warning: Int64?
-        var refusal: TransportError?
+        var refusal: BellwireTransportError?
         var requests: [Request] = []
         var presence: [PresenceMessage] = []
-        var tell: (@Sendable (TransportEvent) -> Void)?
+        var tell: (@Sendable (BellwireTransportEvent) -> Void)?
     }
 
     private let state = Mutex(State())
@@ -30,7 +30,7 @@ final class FakeService: Transport {
     /// The broker says, before the service says anything, that the token ends then.
     func warns(at time: Int64) { state.withLock { $0.warning = time } }
 
-    func refuses(_ refusal: TransportError) { state.withLock { $0.refusal = refusal } }
+    func refuses(_ refusal: BellwireTransportError) { state.withLock { $0.refusal = refusal } }
 
     func sends(_ message: DownMessage) {
         queue.async {
@@ -44,19 +44,19 @@ final class FakeService: Transport {
                 defer { state.tell = nil }
                 return state.tell
             }
-            tell?(.closed(TransportError(.lost(isClean: false), "cut")))
+            tell?(.closed(BellwireTransportError(.lost(isClean: false), "cut")))
         }
     }
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         if let refusal = state.withLock(\.refusal) { throw refusal }
         state.withLock { $0.tell = events }
         return FakeConnection(service: self)
     }
 
-    fileprivate func received(_ message: OutgoingMessage) {
+    fileprivate func received(_ message: BellwireOutgoingMessage) {
         if message.topic.contains("/presence/") {
             guard case .success(let presence) = PresenceMessage.decode(message.payload) else { return }
             state.withLock { $0.presence.append(presence) }
@@ -76,10 +76,10 @@ final class FakeService: Transport {
     }
 }
 
-private struct FakeConnection: TransportConnection {
+private struct FakeConnection: BellwireTransportConnection {
     let service: FakeService
 
-    func publish(_ message: OutgoingMessage) { service.received(message) }
+    func publish(_ message: BellwireOutgoingMessage) { service.received(message) }
     func close() async {}
 }
 

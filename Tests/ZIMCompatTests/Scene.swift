@@ -80,7 +80,7 @@ struct Scene {
         return narration.answered(callID, with: answer, isInvite: isInvite) + snapshot()
     }
 
-    mutating func stands(_ state: ConnectionState) -> [Notice] { narration.received(.connection(state)) }
+    mutating func stands(_ state: BellwireConnectionState) -> [Notice] { narration.received(.connection(state)) }
 }
 
 /// A notice in short: `states bob:received`.

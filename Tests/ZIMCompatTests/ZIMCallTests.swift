@@ -129,7 +129,7 @@ extension ZIMTests {
     @Test func withoutAConnectionThatIsWhyThereIsNoAnswer() async {
         let app = App(requestTime: .milliseconds(50))
         _ = await app.online()
-        app.service.refuses(TransportError(.unreachable, "gone"))
+        app.service.refuses(BellwireTransportError(.unreachable, "gone"))
         app.service.breaksConnection()
         await app.log.wait(for: "reconnecting loginInterrupted")
         app.zim.callReject(with: "x", config: ZIMCallRejectConfig()) { [log = app.log] _, error in

@@ -65,7 +65,7 @@ import Testing
 
     @Test func aRefusedLoginNamesTheTokenAndMayBeTriedAgain() async {
         let app = App()
-        app.service.refuses(TransportError(.refused, "Not authorized"))
+        app.service.refuses(BellwireTransportError(.refused, "Not authorized"))
         app.login()
         await app.log.wait(for: "login 6000103")
         #expect(app.log.lines == ["connecting activeLogin", "disconnected loginTimeout", "login 6000103"])
@@ -77,7 +77,7 @@ import Testing
 
     @Test func aLoginThatIsRefusedWithATokenThatHasEndedSaysSo() async {
         let app = App()
-        app.service.refuses(TransportError(.refused, "Not authorized"))
+        app.service.refuses(BellwireTransportError(.refused, "Not authorized"))
         let claims = Data(#"{"sub":"alice","exp":1}"#.utf8).base64EncodedString()
         app.login(token: "e30.\(claims.replacing("=", with: "")).e30")
         await app.log.wait(for: "login 6000106")

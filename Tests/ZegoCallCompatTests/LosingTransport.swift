@@ -3,12 +3,12 @@ import SignalingProtocol
 import Synchronization
 
 /// Loses invitations, as a network does, until it is told otherwise; and refuses connections when it is told so.
-final class LosingTransport: Transport {
+final class LosingTransport: BellwireTransport {
     /// How many invitations are still to be lost.
     private let left: Mutex<Int>
-    private let transport: any Transport
+    private let transport: any BellwireTransport
 
-    init(_ transport: any Transport, losing count: Int) {
+    init(_ transport: any BellwireTransport, losing count: Int) {
         self.transport = transport
         left = Mutex(count)
     }
@@ -22,14 +22,14 @@ final class LosingTransport: Transport {
     func loseNoMore() { left.withLock { $0 = 0 } }
 
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection {
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         if let token = request.password { tokens.withLock { $0.append(token) } }
-        if isRefusing.withLock(\.self) { throw TransportError(.refused, "Not authorized") }
+        if isRefusing.withLock(\.self) { throw BellwireTransportError(.refused, "Not authorized") }
         return Connection(transport: self, connection: try await transport.connect(request, events: events))
     }
 
-    private func loses(_ message: OutgoingMessage) -> Bool {
+    private func loses(_ message: BellwireOutgoingMessage) -> Bool {
         guard case .success(.request(let request)) = UpMessage.decode(message.payload),
             case .invite = request.body
         else { return false }
@@ -40,11 +40,11 @@ final class LosingTransport: Transport {
         }
     }
 
-    private struct Connection: TransportConnection {
+    private struct Connection: BellwireTransportConnection {
         let transport: LosingTransport
-        let connection: any TransportConnection
+        let connection: any BellwireTransportConnection
 
-        func publish(_ message: OutgoingMessage) throws(TransportError) {
+        func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
             guard !transport.loses(message) else { return }
             try connection.publish(message)
         }

@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// The `Call` objects of a client: one for each live call, made with the first news of the call. The machine bounds
-/// their number.
+/// The `BellwireCall` objects of a client: one for each live call, made with the first news of the call. The machine
+/// bounds their number.
 struct CallBook {
     /// The bound on calls that are kept after their countdown, since the service may still report their end. Beyond
     /// that number the oldest end for good.
@@ -9,18 +9,18 @@ struct CallBook {
 
     private let user: UserID
     private let device: DeviceID
-    private var calls: [CallID: Call] = [:]
+    private var calls: [CallID: BellwireCall] = [:]
 
     init(user: UserID, device: DeviceID) {
         self.user = user
         self.device = device
     }
 
-    var live: [Call] { calls.values.filter { !$0.isExpired }.sorted(by: isOlder) }
+    var live: [BellwireCall] { calls.values.filter { !$0.isExpired }.sorted(by: isOlder) }
 
-    subscript(callID: CallID) -> Call? { calls[callID].flatMap { $0.isExpired ? nil : $0 } }
+    subscript(callID: CallID) -> BellwireCall? { calls[callID].flatMap { $0.isExpired ? nil : $0 } }
 
-    private func isOlder(_ one: Call, _ other: Call) -> Bool {
+    private func isOlder(_ one: BellwireCall, _ other: BellwireCall) -> Bool {
         (one.snapshot.createdAt, one.id) < (other.snapshot.createdAt, other.id)
     }
 
@@ -53,7 +53,7 @@ struct CallBook {
         let wasExpired = calls[snapshot.callID]?.isExpired ?? false
         // A call that had ended before its first news is not followed.
         guard !isNew || isLive(snapshot) else { return former }
-        let call = calls[snapshot.callID] ?? Call(snapshot, driver)
+        let call = calls[snapshot.callID] ?? BellwireCall(snapshot, driver)
         calls[snapshot.callID] = call
         let isHere = snapshot.member(user)?.device == device
         let news = call.update { tracker in
@@ -66,7 +66,7 @@ struct CallBook {
     }
 
     /// Ends the user's earlier part in a call to which the user is invited again, since not every device is told that
-    /// the user had left. The new invitation gets another `Call`.
+    /// the user had left. The new invitation gets another `BellwireCall`.
     private mutating func leftBefore(_ snapshot: CallSnapshot, _ driver: ClientDriver) -> [ClientDriver.Effect] {
         guard snapshot.member(user)?.state.isPending == true,
             calls[snapshot.callID]?.ownMember?.state.isPending == false

@@ -14,7 +14,7 @@ public enum CallChange: Sendable, Equatable {
     /// again.
     case invitationExpired
     /// Another member sent this signal within the call.
-    case signal(Signal)
+    case signal(BellwireSignal)
     /// Final: this user has left the call, which goes on.
     case left
     /// Final: the call has ended. The reason is nil when the call ended in an unknown way while this device could not
@@ -27,7 +27,7 @@ public enum CallChange: Sendable, Equatable {
 package struct CallTracker: Sendable {
     /// The newest state.
     package private(set) var snapshot: CallSnapshot
-    private var told: [UserID: MemberSnapshot] = [:]
+    private var members = ReportedMembers()
     private var isActive = false
     private var isOver = false
     private var isElsewhere = false
@@ -41,22 +41,12 @@ package struct CallTracker: Sendable {
     package mutating func received(_ call: CallSnapshot, by actor: UserID? = nil) -> [CallChange] {
         snapshot = call
         isExpired = false
-        var changes: [CallChange] = []
-        for member in call.members where isNews(member) {
-            told[member.userID] = member
-            changes.append(.member(member, by: actor))
-        }
+        var changes = members.news(in: call).map { CallChange.member($0, by: actor) }
         if call.state == .active, !isActive {
             isActive = true
             changes.append(.active)
         }
         return changes + (call.state == .ended ? over(.ended(call.endReason)) : [])
-    }
-
-    private func isNews(_ member: MemberSnapshot) -> Bool {
-        guard let last = told[member.userID] else { return true }
-        // The member was invited again: the changes in between were missed.
-        return last.state != member.state || member.state.isPending && last.expiresAt != member.expiresAt
     }
 
     /// Ends the call for this user; reported once.

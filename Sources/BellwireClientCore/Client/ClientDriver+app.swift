@@ -48,7 +48,7 @@ extension ClientDriver {
         }
     }
 
-    func received(_ receipt: Receipt, _ state: inout State) {
+    func received(_ receipt: BellwireReceipt, _ state: inout State) {
         settle(receipt.messageID, receipt.state == .delivered ? nil : Self.notDelivered, &state)
     }
 

@@ -5,6 +5,8 @@ import Synchronization
 extension ClientDriver {
     /// The time limit of an attempt, until the broker has answered CONNECT and the subscriptions, in milliseconds.
     private static let handshakeLimit: Int64 = 10_000
+    /// The waits between attempts to reach the broker: 0.25 s, doubled up to 8 s.
+    private static let reconnects = Backoff(first: 250, longest: 8_000)
     /// After a connection that lasted this long, in milliseconds, the next attempt comes soon.
     private static let goodConnection: Int64 = 10_000
     /// The pause before a token provider that failed is asked again while the present token lasts.
@@ -14,11 +16,11 @@ extension ClientDriver {
 
     /// Returns when the app has disconnected, or another connection has taken this client's place.
     func run() async {
-        var backoff = ReconnectBackoff()
+        var backoff = Self.reconnects
         var rivals = RivalWatch()
         while isRunning {
             let began = clock.now
-            do throws(TransportError) {
+            do throws(BellwireTransportError) {
                 try await obtainToken()
                 try await serveOneConnection()
             } catch {
@@ -26,7 +28,7 @@ extension ClientDriver {
                 if rivals.isTakenOver(by: error, after: lasted, isUnexplained: isUnexplained) { break }
                 failed(error)
                 if lasted >= Self.goodConnection { backoff.reset() }
-                await pause(backoff.delay())
+                await pause(backoff.next())
             }
         }
         await sayGoodbye()
@@ -37,7 +39,7 @@ extension ClientDriver {
     /// Whether the connection was opened, and the service has not said why the connection is to end.
     private var isUnexplained: Bool { state.withLock { $0.wasOpened && $0.lastError == nil } }
 
-    private func failed(_ error: TransportError) {
+    private func failed(_ error: BellwireTransportError) {
         turn { state in
             state.problem = error.message
             if error.kind == .refused, configuration.tokenProvider != nil { state.token = nil }
@@ -47,7 +49,7 @@ extension ClientDriver {
         }
     }
 
-    private func standing(after error: TransportError, _ state: State) -> ConnectionState {
+    private func standing(after error: BellwireTransportError, _ state: State) -> BellwireConnectionState {
         let isFirst = state.standing == .connecting
         switch error.kind {
         case .refused where state.standing == .tokenExpired: return .tokenExpired
@@ -74,7 +76,7 @@ extension ClientDriver {
     // MARK: Tokens
 
     /// Asks the app for its first token, or for another token after a refusal.
-    private func obtainToken() async throws(TransportError) {
+    private func obtainToken() async throws(BellwireTransportError) {
         guard let provider = configuration.tokenProvider, state.withLock({ $0.token }) == nil else { return }
         let source = TokenSource(provider: provider, timeout: configuration.tokenTimeout)
         let answer = await source.ask { abandon in
@@ -87,7 +89,7 @@ extension ClientDriver {
         state.withLock { $0.abandon = nil }
         switch answer {
         case .token(let token): state.withLock { $0.token = token }
-        case .failure(let reason): throw TransportError(.refused, "no token: \(reason)")
+        case .failure(let reason): throw BellwireTransportError(.refused, "no token: \(reason)")
         }
     }
 
@@ -111,9 +113,9 @@ extension ClientDriver {
     // MARK: The broker connection
 
     /// Returns when the connection is to be replaced, or the app disconnects; throws when the connection ends.
-    private func serveOneConnection() async throws(TransportError) {
+    private func serveOneConnection() async throws(BellwireTransportError) {
         let session = randomToken()
-        let (ended, endings) = AsyncStream.makeStream(of: TransportError?.self)
+        let (ended, endings) = AsyncStream.makeStream(of: BellwireTransportError?.self)
         let number = state.withLock { state in
             state.linkNumber += 1
             state.endings = endings
@@ -137,10 +139,12 @@ extension ClientDriver {
         await link.close()
     }
 
-    private func connect(_ session: String, _ number: Int) async throws(TransportError) -> any TransportConnection {
+    private func connect(
+        _ session: String, _ number: Int
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let (transport, request) = (configuration.transport, connectionRequest(session))
-        let attempt = Task { () -> Result<any TransportConnection, TransportError> in
-            do throws(TransportError) {
+        let attempt = Task { () -> Result<any BellwireTransportConnection, BellwireTransportError> in
+            do throws(BellwireTransportError) {
                 return .success(try await transport.connect(request) { [weak self] in self?.told($0, number) })
             } catch {
                 return .failure(error)
@@ -148,7 +152,8 @@ extension ClientDriver {
         }
         let limit = clock.now + Self.handshakeLimit
         let clock = clock
-        let (results, inbox) = AsyncStream.makeStream(of: Result<any TransportConnection, TransportError>?.self)
+        let (results, inbox) = AsyncStream.makeStream(
+            of: Result<any BellwireTransportConnection, BellwireTransportError>?.self)
         Task { inbox.yield(await attempt.value) }
         let timer = Task {
             await clock.sleep(until: limit)
@@ -167,23 +172,23 @@ extension ClientDriver {
         attempt.cancel()
         // A connection that comes too late is closed.
         Task { if case .success(let link) = await attempt.value { await link.close() } }
-        throw TransportError(.unreachable, "no answer from the broker within \(Self.handshakeLimit / 1000) s")
+        throw BellwireTransportError(.unreachable, "no answer from the broker within \(Self.handshakeLimit / 1000) s")
     }
 
-    private func connectionRequest(_ session: String) -> ConnectionRequest {
+    private func connectionRequest(_ session: String) -> BellwireConnectionRequest {
         var topics = [configuration.topics.down(device)]
         if configuration.publishesPresence { topics.append(configuration.topics.down(device.userID)) }
-        let will = OutgoingMessage(
+        let will = BellwireOutgoingMessage(
             topic: configuration.topics.presence(device),
             payload: PresenceMessage(.offline(.lost), session: session).encoded())
-        return ConnectionRequest(
+        return BellwireConnectionRequest(
             clientID: Topics.clientID(device), username: Topics.encode(device.userID),
             password: state.withLock { $0.token }, will: configuration.publishesPresence ? will : nil,
             keepAlive: configuration.keepAlive, topics: topics)
     }
 
     /// Takes over a connection after the broker has granted the subscriptions: the machine publishes presence.
-    private func opened(_ link: any TransportConnection, _ session: String) {
+    private func opened(_ link: any BellwireTransportConnection, _ session: String) {
         turn { state in
             state.link = link
             state.wasOpened = true
@@ -200,7 +205,7 @@ extension ClientDriver {
 
     // MARK: Events of the transport
 
-    private func told(_ event: TransportEvent, _ number: Int) {
+    private func told(_ event: BellwireTransportEvent, _ number: Int) {
         turn { state in
             guard state.linkNumber == number else { return }
             guard state.link != nil || state.isClosing(event) else {
@@ -211,7 +216,7 @@ extension ClientDriver {
         }
     }
 
-    private func took(_ event: TransportEvent, _ state: inout State) {
+    private func took(_ event: BellwireTransportEvent, _ state: inout State) {
         switch event {
         case .received(let payload, let isRetained):
             // The service publishes no retained messages: such a copy is stale.
@@ -280,7 +285,7 @@ extension ClientDriver {
 }
 
 extension ClientDriver.State {
-    fileprivate func isClosing(_ event: TransportEvent) -> Bool {
+    fileprivate func isClosing(_ event: BellwireTransportEvent) -> Bool {
         if case .closed = event { true } else { false }
     }
 }
@@ -299,7 +304,7 @@ struct RivalWatch {
     /// this device id. `isUnexplained` says that the connection was opened, and the service has not said why the
     /// connection is to end. A broker that is about to start, or a proxy without its broker, closes attempts without an
     /// explanation.
-    mutating func isTakenOver(by error: TransportError, after lasted: Int64, isUnexplained: Bool) -> Bool {
+    mutating func isTakenOver(by error: BellwireTransportError, after lasted: Int64, isUnexplained: Bool) -> Bool {
         switch error.kind {
         case .takenOver: return true
         case .lost(isClean: true), .ended:

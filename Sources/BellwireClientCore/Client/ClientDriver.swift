@@ -16,15 +16,15 @@ final class ClientDriver: Sendable {
     struct State {
         var machine: ClientMachine
         var phase = Phase.idle
-        var standing = ConnectionState.disconnected
+        var standing = BellwireConnectionState.disconnected
         /// The present broker connection; nil while there is none.
-        var link: (any TransportConnection)?
+        var link: (any BellwireTransportConnection)?
         var linkNumber = 0
-        /// The events that came on a connection before the machine knew of the connection.
-        var early: [TransportEvent] = []
+        /// The events of a connection that came before the machine knew of the connection.
+        var early: [BellwireTransportEvent] = []
         /// Tells the connecting task how its connection ended; nil asks for another connection, with another session or
         /// token.
-        var endings: AsyncStream<TransportError?>.Continuation?
+        var endings: AsyncStream<BellwireTransportError?>.Continuation?
         var completions: [RequestID: Completion] = [:]
         var connectWaiters: [Int: ConnectWaiter] = [:]
         /// The callers of `deliver` that wait for a receipt.
@@ -48,8 +48,8 @@ final class ClientDriver: Sendable {
         var abandon: Effect?
         /// Why the last attempt to connect failed.
         var problem = "no answer yet"
-        var iceServers: [IceServer] = []
-        /// The error that the service sent on this connection before the broker ended the connection.
+        var iceServers: [BellwireIceServer] = []
+        /// The error that the service sent on this connection before the broker ended it.
         var lastError: ErrorCode?
         var book: CallBook
     }
@@ -75,7 +75,7 @@ final class ClientDriver: Sendable {
     let device: DeviceAddress
     let clock = MonotonicClock()
     let events: EventHub<ClientEvent>
-    let incomingCalls: EventHub<Call>
+    let incomingCalls: EventHub<BellwireCall>
     let refusals = Atomic<Int>(0)
     let requestPrefix = randomToken()
     let requestCount = Atomic<UInt64>(0)
@@ -172,7 +172,7 @@ final class ClientDriver: Sendable {
     }
 
     /// Sets the connection state, and tells the app and the callers that wait for the connection.
-    func stand(_ standing: ConnectionState, _ state: inout State) {
+    func stand(_ standing: BellwireConnectionState, _ state: inout State) {
         if state.standing != standing {
             state.standing = standing
             state.effects.append { [self] in tell(.connection(standing)) }
@@ -203,11 +203,11 @@ final class ClientDriver: Sendable {
         guard let link = state.link else { return }
         // After its time limit the request has failed for the app: the broker must not deliver the request then.
         let limit = configuration.requestTimeout.milliseconds / 1000 + 1
-        let outgoing = OutgoingMessage(
+        let outgoing = BellwireOutgoingMessage(
             topic: configuration.topics.up(device), payload: message.encoded(),
             expirySeconds: UInt32(clamping: limit))
         state.effects.append { [self] in
-            do throws(TransportError) {
+            do throws(BellwireTransportError) {
                 try link.publish(outgoing)
             } catch {
                 refuse(message, error)
@@ -217,12 +217,13 @@ final class ClientDriver: Sendable {
 
     private func publish(_ presence: PresenceMessage, _ state: inout State) {
         guard let link = state.link else { return }
-        let outgoing = OutgoingMessage(topic: configuration.topics.presence(device), payload: presence.encoded())
+        let outgoing = BellwireOutgoingMessage(
+            topic: configuration.topics.presence(device), payload: presence.encoded())
         state.effects.append { try? link.publish(outgoing) }
     }
 
     /// Fails a request at once that can never be sent, such as a request over the broker's packet size.
-    private func refuse(_ message: UpMessage, _ error: TransportError) {
+    private func refuse(_ message: UpMessage, _ error: BellwireTransportError) {
         guard error.kind == .invalid, case .request(let request) = message else { return }
         let refusal = SignalingError(.tooLarge, "the request cannot be sent: \(error.message)")
         let response = Response(id: request.id, outcome: .failure(refusal))

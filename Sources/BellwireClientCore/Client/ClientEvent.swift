@@ -21,15 +21,15 @@ public enum ClientEvent: Equatable, Sendable {
     case gone(CallSnapshot)
     /// Another member of a call sent this data with `signal` (section 2, Signals). In the order of sending; lost
     /// signals are left out.
-    case signal(Signal)
+    case signal(BellwireSignal)
     /// Another user sent this data with `send` (section 2, Peer messages). Each message once; the messages of a
     /// `stream` of a device in the order of `seq`, and missing messages are left out.
-    case message(IncomingMessage)
+    case message(BellwireIncomingMessage)
     /// The outcome of a message of this client: `delivered` or `expired`. Each once.
-    case receipt(Receipt)
+    case receipt(BellwireReceipt)
     /// The new connection state, in order with all other events: `connected` comes before `online` and before the
     /// deliveries that waited for this device.
-    case connection(ConnectionState)
+    case connection(BellwireConnectionState)
     /// The token ends in this many seconds, and there is no token provider: call `SignalingClient.renew(_:)`.
     case tokenWillExpire(seconds: Int)
     /// The service refused data of this device outside of a request, such as a signal (section 2, Error codes).

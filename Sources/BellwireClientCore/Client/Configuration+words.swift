@@ -4,7 +4,7 @@ extension SignalingClient.Configuration {
     /// Creates a configuration from texts.
     ///
     /// - Throws: `badRequest` naming `user` or `device`, when the text is not a valid id (docs/protocol.md, section 1).
-    public init(user: String, device: String, transport: any Transport) throws(SignalingError) {
+    public init(user: String, device: String, transport: any BellwireTransport) throws(SignalingError) {
         let userID = try UserID(word: user)
         guard let deviceID = DeviceID(device) else {
             throw SignalingError(.badRequest, "device: 1 to 64 of A-Z a-z 0-9 . _ ~ -")

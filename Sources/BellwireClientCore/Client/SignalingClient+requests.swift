@@ -15,16 +15,16 @@ extension SignalingClient {
         return try await requests.perform(.invite(invite))
     }
 
-    /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` the
-    /// result may be the call of the invitee's earlier invitation of this user.
-    public func call(_ invite: Request.Invite) async throws(SignalingError) -> Call {
+    /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` this may
+    /// be the call of the invitee's earlier invitation of this user.
+    public func call(_ invite: Request.Invite) async throws(SignalingError) -> BellwireCall {
         let success = try await self.invite(invite)
         let driver = driver
         return driver.turn { state in
             if let call = state.book[success.call.callID] { return call }
             // The call has ended already, as when all invitees were busy. Events may have told that after the response.
             let known = state.machine.snapshot(of: success.call.callID) ?? success.call
-            let call = Call(known, driver)
+            let call = BellwireCall(known, driver)
             state.effects += call.update { $0.received(known) + $0.over(.left) }
             return call
         }
@@ -33,12 +33,12 @@ extension SignalingClient {
     /// Calls the user with the id `user` in an advanced call, which lives until a member ends the call.
     ///
     /// - Throws: the errors of `invite`; `badRequest` for a text that is not a user id.
-    public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> Call {
+    public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> BellwireCall {
         try await call(.init(invitees: [UserID(word: user)], mode: .advanced, media: media))
     }
 
     /// The call as an object; nil when this device knows of no live call with this id.
-    public subscript(callID: CallID) -> Call? { driver.state.withLock { $0.book[callID] } }
+    public subscript(callID: CallID) -> BellwireCall? { driver.state.withLock { $0.book[callID] } }
 
     /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all its invitations when nil. A
     /// cancel before the response to `invite` is allowed: no device rings then. The response's `errors` name the

@@ -8,8 +8,8 @@ import Synchronization
 /// are answered or their time limit has passed. The client acknowledges events by itself.
 ///
 /// All methods may be called from any task. An app keeps the client as long as calls are to ring: a client that is
-/// released without `disconnect()` disconnects by itself, even while its `Call` objects exist. (A `CallManager` keeps
-/// its client.)
+/// released without `disconnect()` disconnects by itself, even while its `BellwireCall` objects exist. (A
+/// `BellwireCallManager` keeps its client.)
 ///
 /// A task that is cancelled while waiting for a response goes on waiting, `Configuration.requestTimeout` at most: the
 /// cancellation cannot take a request back.
@@ -21,7 +21,7 @@ public final class SignalingClient: Sendable {
         public var device: DeviceID
         /// The transport that carries messages to the broker. With the module `BellwireClient` the configuration is
         /// made from the broker's address.
-        public var transport: any Transport
+        public var transport: any BellwireTransport
         /// The MQTT password, when the broker checks tokens (docs/protocol.md, section 1, Tokens).
         public var token: String?
         /// Returns a token, for an app that has to fetch its tokens. The client calls the provider before the first
@@ -61,7 +61,7 @@ public final class SignalingClient: Sendable {
         /// call.
         public var eventBuffer = 1024
 
-        public init(user: UserID, device: DeviceID, transport: any Transport) {
+        public init(user: UserID, device: DeviceID, transport: any BellwireTransport) {
             self.user = user
             self.device = device
             self.transport = transport
@@ -95,17 +95,17 @@ public final class SignalingClient: Sendable {
 
     /// The calls that begin to ring here, each once; readers work as those of `events`. Calls that rang before the
     /// client connected are included; calls that were under way are only in `calls`.
-    public var incomingCalls: AsyncStream<Call> { driver.incomingCalls.stream() }
+    public var incomingCalls: AsyncStream<BellwireCall> { driver.incomingCalls.stream() }
 
     /// The present connection state. `ClientEvent.connection` reports each change.
-    public var connectionState: ConnectionState { driver.state.withLock(\.standing) }
+    public var connectionState: BellwireConnectionState { driver.state.withLock(\.standing) }
 
     /// The TURN servers of the deployment, for the media, from the newest welcome; their credentials last for an hour
     /// (docs/protocol.md, section 1, TURN). Empty where there are none, and before the client has connected.
-    public var iceServers: [IceServer] { driver.state.withLock(\.iceServers) }
+    public var iceServers: [BellwireIceServer] { driver.state.withLock(\.iceServers) }
 
     /// The live calls of this user, as far as this device knows, the oldest first.
-    public var calls: [Call] { driver.state.withLock(\.book.live) }
+    public var calls: [BellwireCall] { driver.state.withLock(\.book.live) }
 
     /// The number of events that were dropped because they were not read, of all readers of `events` together.
     public var droppedEvents: Int { driver.events.dropped }

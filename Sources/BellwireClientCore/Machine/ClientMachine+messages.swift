@@ -5,6 +5,8 @@ import SignalingProtocol
 extension ClientMachine {
     /// The time after the end of a message's `ttl` until the machine asks the service for the receipt, in milliseconds.
     static let receiptMargin: Int64 = 3_000
+    /// The waits between questions about a receipt: 3 s, doubled up to 48 s.
+    private static let questions = Backoff(first: receiptMargin, longest: 48_000)
     /// The time after the end of a message's `ttl` during which the machine asks for the receipt, in milliseconds; then
     /// the app gets an error. The service remembers a message for 10 min: after that the question would count as a new
     /// message.
@@ -17,7 +19,7 @@ extension ClientMachine {
 
     /// Acks a message on arrival, also before its turn in the stream: the sender need not wait for the earlier
     /// messages.
-    mutating func received(_ message: IncomingMessage, now: Int64) -> [Action] {
+    mutating func received(_ message: BellwireIncomingMessage, now: Int64) -> [Action] {
         let ack = Action.publish(.ackMessage(message.messageID))
         guard !shown.contains(message.messageID) else { return [ack] }
         remember(message.messageID)
@@ -55,7 +57,7 @@ extension ClientMachine {
     private static let defaultTTL = 30
     private static let unreceiptedMessages = 256
 
-    mutating func received(_ receipt: Receipt, now: Int64) -> [Action] {
+    mutating func received(_ receipt: BellwireReceipt, now: Int64) -> [Action] {
         let place = unreceipted.firstIndex { $0.messageID == receipt.messageID && $0.to == receipt.to }
         // A repeated receipt, or a receipt for a message of an earlier run of the app: the app does not get this
         // receipt.
@@ -77,7 +79,7 @@ extension ClientMachine {
             unreceipted[place].askAt = max(unreceipted[place].askAt, unreceipted[place].endsAt + Self.receiptMargin)
             return []
         }
-        return received(Receipt(messageID: messageID, to: message.to, state: state, time: time), now: now)
+        return received(BellwireReceipt(messageID: messageID, to: message.to, state: state, time: time), now: now)
     }
 
     /// Forgets a message that the service refused: no receipt will come, and its `seq` is free.
@@ -108,7 +110,7 @@ extension ClientMachine {
                 continue
             }
             unreceipted[index].questions += 1
-            unreceipted[index].askAt = now + Self.receiptMargin << min(sent.questions, 4)
+            unreceipted[index].askAt = now + Self.questions.wait(after: unreceipted[index].questions)
             actions.append(.publish(.request(sent.isUnplaced ? placed(sent.request) : sent.request)))
         }
         return actions

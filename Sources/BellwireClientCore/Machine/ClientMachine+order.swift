@@ -11,7 +11,7 @@ extension ClientMachine {
     // MARK: Received
 
     /// Returns the messages that the app gets now, after a message has come for the first time.
-    mutating func inOrder(_ message: IncomingMessage, now: Int64) -> [IncomingMessage] {
+    mutating func inOrder(_ message: BellwireIncomingMessage, now: Int64) -> [BellwireIncomingMessage] {
         guard message.stream != nil, let seq = message.seq else { return [message] }
         return messageStreams.received(message, seq: seq, now: now)
     }

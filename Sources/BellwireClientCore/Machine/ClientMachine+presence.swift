@@ -83,7 +83,7 @@ extension ClientMachine {
     private mutating func publishPresence(now: Int64) -> [Action] {
         guard case .subscribed(let session) = link, configuration.publishesPresence else { return [] }
         presence.sends += 1
-        presence.next = now + ResendDelay.after(presence.sends)
+        presence.next = now + Backoff.resends.wait(after: presence.sends)
         return [.publishPresence(PresenceMessage(.online, session: session))]
     }
 

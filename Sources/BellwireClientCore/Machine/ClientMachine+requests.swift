@@ -13,9 +13,9 @@ extension ClientMachine {
         guard pending.count < configuration.requests else {
             return [.fail(request.id, SignalingError(.tooManyRequests, "\(pending.count) requests are unanswered"))]
         }
+        let limit = min(within ?? .max, configuration.requestTimeout)
         let entry = PendingRequest(
-            request: request, deadline: now + min(within ?? .max, configuration.requestTimeout), stage: .queued,
-            isUnplaced: ordered)
+            request: request, limit: limit, deadline: now + limit, stage: .queued, isUnplaced: ordered)
         guard mayBegin(entry) else {
             let message = "this device is in \(configuration.knownCalls) calls"
             return [.fail(request.id, SignalingError(.tooManyRequests, message))]
@@ -43,7 +43,7 @@ extension ClientMachine {
             pending[index].stage = .sending(sends: 0, nextSend: now)
             return []
         }
-        pending[index].stage = .sending(sends: 1, nextSend: now + ResendDelay.after(1))
+        pending[index].stage = .sending(sends: 1, nextSend: now + Backoff.resends.wait(after: 1))
         takePlace(at: index)
         return [.publish(.request(pending[index].request))]
     }
@@ -69,7 +69,7 @@ extension ClientMachine {
         guard case .subscribed = link else { return actions }
         for index in pending.indices {
             guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }
-            pending[index].stage = .sending(sends: sends + 1, nextSend: now + ResendDelay.after(sends + 1))
+            pending[index].stage = .sending(sends: sends + 1, nextSend: now + Backoff.resends.wait(after: sends + 1))
             actions.append(.publish(.request(pending[index].request)))
         }
         return actions
@@ -81,7 +81,7 @@ extension ClientMachine {
             link == .offline
             ? "the broker cannot be reached"
             : isHeld ? "it waited for the answer to an earlier request" : "the service did not answer"
-        return SignalingError(.noResponse, "no response within \(configuration.requestTimeout) ms: \(cause)")
+        return SignalingError(.noResponse, "no response within \(entry.limit) ms: \(cause)")
     }
 
     mutating func received(_ response: Response, now: Int64) -> [Action] {
@@ -105,7 +105,8 @@ extension ClientMachine {
         guard let index = pending.firstIndex(where: { $0.request.id == id }) else { return [] }
         if error.code == .unavailable || error.code == .rateLimited {
             guard case .sending(let sends, _) = entry.stage else { return [] }
-            let wait = max(ResendDelay.after(sends), min(Int64(error.retryAfter ?? 0), configuration.requestTimeout))
+            let wait = max(
+                Backoff.resends.wait(after: sends), min(Int64(error.retryAfter ?? 0), configuration.requestTimeout))
             pending[index].refusal = error
             pending[index].stage = .sending(sends: sends, nextSend: now + wait)
             return []

@@ -42,7 +42,7 @@ extension ClientMachine {
 
     // MARK: Receiving
 
-    mutating func received(_ signal: Signal, now: Int64) -> [Action] {
+    mutating func received(_ signal: BellwireSignal, now: Int64) -> [Action] {
         guard let seq = signal.seq else { return [.deliver(.signal(signal))] }
         return signalStreams.received(signal, seq: seq, now: now).map { .deliver(.signal($0)) }
     }

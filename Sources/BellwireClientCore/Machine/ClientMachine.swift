@@ -105,12 +105,12 @@ package struct ClientMachine: Sendable {
     var nextSignal: [CallID: Int64] = [:]
     /// The signals that wait for a connection, each with the end of its usefulness.
     var waitingSignals: [(signal: Request.Signal, until: Int64)] = []
-    var signalStreams = OrderedStreams<Signal>(Self.signalBounds)
+    var signalStreams = OrderedStreams<BellwireSignal>(Self.signalBounds)
     /// The ids of peer messages that have come, and their order. The app gets each message once, some not before their
     /// turn.
     var shown: Set<MessageID> = []
     var shownOrder: [MessageID] = []
-    var messageStreams = OrderedStreams<IncomingMessage>(Self.messageBounds)
+    var messageStreams = OrderedStreams<BellwireIncomingMessage>(Self.messageBounds)
     /// The next `seq` of this device's ordered messages, by recipient.
     var places: MessagePlaces
     /// The messages of this device without a receipt, in the order of sending.
@@ -171,10 +171,4 @@ package struct ClientMachine: Sendable {
         case .tokenWillExpire: tokenWillExpire(now: now)
         }
     }
-}
-
-/// The waits between resends: 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, sections 1 and 2).
-enum ResendDelay {
-    /// Returns the wait after the `count`th send, in milliseconds.
-    static func after(_ count: Int) -> Int64 { 1000 << min(max(count - 1, 0), 3) }
 }

@@ -14,11 +14,11 @@ struct StreamSource: Hashable, Sendable {
     let from: DeviceAddress
 }
 
-extension Signal: Placed {
+extension BellwireSignal: Placed {
     var source: StreamSource { StreamSource(callID: callID, from: from) }
 }
 
-extension IncomingMessage: Placed {
+extension BellwireIncomingMessage: Placed {
     var source: StreamSource { StreamSource(callID: nil, from: from) }
 }
 

@@ -15,7 +15,9 @@ struct PendingRequest: Sendable, Equatable {
     }
 
     var request: Request
-    /// When the request fails.
+    /// The time limit, in milliseconds.
+    let limit: Int64
+    /// When the time limit has passed: the request fails.
     let deadline: Int64
     var stage: Stage
     /// Whether the request is an ordered message that has not left this device and so has no `seq` yet.

@@ -10,14 +10,14 @@ package protocol ThreadedClient: AnyObject {
     var largestPacket: Int { get }
 
     /// The events that have arrived and were not taken yet.
-    var received: [TransportEvent] { get set }
+    var received: [BellwireTransportEvent] { get set }
 
     /// Waits for the broker for at most this long, or until the client is woken, and handles all input and timers.
-    func wait(milliseconds: Int32) throws(TransportError)
+    func wait(milliseconds: Int32) throws(BellwireTransportError)
     /// Sends the messages in this order.
-    func publish(_ messages: [OutgoingMessage]) throws(TransportError)
+    func publish(_ messages: [BellwireOutgoingMessage]) throws(BellwireTransportError)
     /// Asks the broker for a sign of life; does nothing where that is not needed.
-    func probe() throws(TransportError)
+    func probe() throws(BellwireTransportError)
     /// Sends DISCONNECT when the broker has acknowledged the published messages, and waits for both: less than 2 s.
     func disconnect()
 }
@@ -27,15 +27,15 @@ extension ThreadedClient {
 }
 
 /// A connection and the thread that drives the client. Messages wait in the connection until the thread takes them.
-package final class ThreadedConnection: TransportConnection {
+package final class ThreadedConnection: BellwireTransportConnection {
     package typealias Wake = @Sendable () -> Void
-    package typealias Make = @Sendable () throws(TransportError) -> any ThreadedClient
+    package typealias Make = @Sendable () throws(BellwireTransportError) -> any ThreadedClient
     /// Runs a function on a new thread; returns false when no thread can be started.
     package typealias ThreadStarter = @Sendable (_ body: @escaping @Sendable () -> Void) -> Bool
-    typealias Opened = @Sendable (TransportError?) -> Void
+    typealias Opened = @Sendable (BellwireTransportError?) -> Void
 
     private struct State {
-        var outgoing: [OutgoingMessage] = []
+        var outgoing: [BellwireOutgoingMessage] = []
         var backlog = 0
         var largestPacket = 0
         var wantsProbe = false
@@ -48,26 +48,27 @@ package final class ThreadedConnection: TransportConnection {
 
     private let make: Make
     private let wake: Wake
-    private let events: @Sendable (TransportEvent) -> Void
+    private let events: @Sendable (BellwireTransportEvent) -> Void
     private let state = Mutex(State())
 
     /// The bound on messages that may wait for the broker; the thread hands new messages to the client at once.
     package static let mostBacklog = 4_096
     /// The longest wait of the client, in milliseconds, since the client's own timers need a turn.
     private static let longestWait: Int32 = 1_000
-    private static let givenUp = TransportError(.lost(isClean: false), "given up")
+    private static let givenUp = BellwireTransportError(.lost(isClean: false), "given up")
 
-    private init(_ make: @escaping Make, _ wake: @escaping Wake, _ events: @escaping @Sendable (TransportEvent) -> Void)
-    {
+    private init(
+        _ make: @escaping Make, _ wake: @escaping Wake, _ events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) {
         (self.make, self.wake, self.events) = (make, wake, events)
     }
 
     /// Connects, for a transport's `connect`. `make` is called on the thread, and may block; `wake` ends a client's
     /// `wait`, from any thread.
     package static func connect(
-        thread: ThreadStarter, wake: @escaping Wake, events: @escaping @Sendable (TransportEvent) -> Void,
+        thread: ThreadStarter, wake: @escaping Wake, events: @escaping @Sendable (BellwireTransportEvent) -> Void,
         make: @escaping Make
-    ) async throws(TransportError) -> any TransportConnection {
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let connection = ThreadedConnection(make, wake, events)
         let failure = await withTaskCancellationHandler {
             await withCheckedContinuation { waiter in connection.start(thread) { waiter.resume(returning: $0) } }
@@ -86,7 +87,7 @@ package final class ThreadedConnection: TransportConnection {
         if isAbandoned {
             answer(Self.givenUp)
         } else if !thread({ self.run() }) {
-            answer(TransportError(.unreachable, "no thread for the connection"))
+            answer(BellwireTransportError(.unreachable, "no thread for the connection"))
         }
     }
 
@@ -99,7 +100,7 @@ package final class ThreadedConnection: TransportConnection {
 
     /// Reports the result of the attempt; returns false when the result has been reported before.
     @discardableResult
-    private func answer(_ error: TransportError?) -> Bool {
+    private func answer(_ error: BellwireTransportError?) -> Bool {
         let opened = state.withLock { state in
             defer { state.opened = nil }
             return state.opened
@@ -108,7 +109,7 @@ package final class ThreadedConnection: TransportConnection {
         return opened != nil
     }
 
-    package func publish(_ message: OutgoingMessage) throws(TransportError) {
+    package func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
         let problem = state.withLock { state -> String? in
             guard !state.isOver, !state.isClosing else { return nil }
             guard message.packetSize <= state.largestPacket else {
@@ -120,7 +121,7 @@ package final class ThreadedConnection: TransportConnection {
             state.outgoing.append(message)
             return nil
         }
-        if let problem { throw TransportError(.invalid, problem) }
+        if let problem { throw BellwireTransportError(.invalid, problem) }
         wake()
     }
 
@@ -144,8 +145,8 @@ package final class ThreadedConnection: TransportConnection {
 
     private func run() {
         var isOpen = false
-        var end = TransportError(.lost(isClean: false), "disconnected")
-        do throws(TransportError) { try serve(&isOpen) } catch { end = error }
+        var end = BellwireTransportError(.lost(isClean: false), "disconnected")
+        do throws(BellwireTransportError) { try serve(&isOpen) } catch { end = error }
         let waiters = state.withLock { state in
             (state.isOver, state.outgoing) = (true, [])
             defer { state.closeWaiters = [] }
@@ -155,7 +156,7 @@ package final class ThreadedConnection: TransportConnection {
         for waiter in waiters { waiter() }
     }
 
-    private func serve(_ isOpen: inout Bool) throws(TransportError) {
+    private func serve(_ isOpen: inout Bool) throws(BellwireTransportError) {
         let client = try make()
         while !state.withLock(\.isClosing) {
             // Events that arrived before the end of the connection count.
@@ -180,7 +181,7 @@ package final class ThreadedConnection: TransportConnection {
         return answer(nil)
     }
 
-    private func send(_ client: any ThreadedClient) throws(TransportError) {
+    private func send(_ client: any ThreadedClient) throws(BellwireTransportError) {
         let backlog = client.backlog
         let (messages, wantsProbe) = state.withLock { state in
             state.backlog = backlog + state.outgoing.count
@@ -192,7 +193,7 @@ package final class ThreadedConnection: TransportConnection {
     }
 }
 
-extension OutgoingMessage {
+extension BellwireOutgoingMessage {
     /// An upper bound of the packet's size in bytes, with the header, the length of the topic, the packet id and the
     /// expiry.
     fileprivate var packetSize: Int { 15 + topic.utf8.count + payload.count }

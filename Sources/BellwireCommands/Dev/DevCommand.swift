@@ -26,7 +26,7 @@ package enum DevCommand {
             Option(switch: "once", "exit after the demonstration, with status 1 if it failed"),
             PageOptions.page,
             SettingsOptions.takeOverStore,
-        ] + PushDelivery.options + TurnOptions.all + SettingsOptions.all,
+        ] + [DeliveryOptions.push] + TurnOptions.all + SettingsOptions.all,
         positionals: 0...0)
 
     /// The state that other threads share with the main thread.

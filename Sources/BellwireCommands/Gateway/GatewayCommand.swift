@@ -43,7 +43,7 @@ package enum GatewayCommand {
             SettingsOptions.topicRoot, SettingsOptions.presenceLease,
             Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
             Option("log-format", "FORMAT", default: "text", "text or json"),
-        ] + StoreOptions.visiting + WebhookDelivery.options + PushDelivery.options + [
+        ] + StoreOptions.visiting + DeliveryOptions.all + [
             SettingsOptions.trace, SettingsOptions.historyRetention,
         ], positionals: 0...0)
 
@@ -77,7 +77,7 @@ package enum GatewayCommand {
                 command: "bellwire gateway", name: settings.name, lease: settings.lease,
                 traces: try SettingsOptions.trace(arguments),
                 traceLife: try SettingsOptions.historyRetention(arguments),
-                delivers: try WebhookDelivery.delivers(arguments), log: log)
+                delivers: try DeliveryOptions.delivers(arguments), log: log)
         ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
         status.alsoShow(allMetrics(delivery, push))

@@ -27,6 +27,12 @@ enum StoreOptions {
         redisPasswordFile, redisPrefix,
     ]
 
+    /// The flags for a command that visits the store for a moment.
+    static let visitedByCommand = [
+        Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
+        redisPasswordFile, redisPrefix,
+    ]
+
     private static let redisPasswordFile = Option(
         "redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store")
     private static let redisPrefix = Option(

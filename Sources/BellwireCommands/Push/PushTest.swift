@@ -16,28 +16,18 @@ struct PushTest {
             1 when none was sent.
             """,
         options: [
-            Option("push", "FILE", "the settings of pushes to sleeping phones (docs/push.md); required"),
-            Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
-            Option("redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store"),
-            Option("redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys"),
-            Option("device", "ID", default: "", "only to this device"),
+            Option("push", "FILE", "the settings of pushes to sleeping phones (docs/push.md); required")
+        ] + StoreOptions.visitedByCommand + [
+            Option("device", "ID", default: "", "only to this device")
         ], positionals: 1...1)
 
-    private enum Bounds {
-        /// The time limit in milliseconds: for getting the provider's token and sending a push, and for both once more
-        /// with a new token.
-        static let patience: Int64 = 60_000
-        /// The number of attempts of a step that conflicts with another process, and the pause between the attempts in
-        /// microseconds.
-        static let tries = 40
-        static let pause: UInt32 = 25_000
-    }
+    /// Milliseconds for a token of the provider and a push, and both again with a new token.
+    private static let patience: Int64 = 60_000
 
-    private let store: any CallStore & PushStore
+    private let store: VisitedStore<any CallStore & PushStore>
     private let providers: PushProviders
     private let sender: HTTPSender
-    private let executor = WorkExecutor()
-    private let end = SystemClock.boot.milliseconds + Bounds.patience
+    private let end = SystemClock.boot.milliseconds + Self.patience
 
     /// Runs the command. Returns the exit status.
     static func run(_ words: [String]) throws -> Int32 {
@@ -62,7 +52,7 @@ struct PushTest {
         guard let store = try StoreOptions.visited(arguments) as? any CallStore & PushStore else {
             throw UsageError("bellwire push test: --store: this store keeps no registrations")
         }
-        self.store = store
+        self.store = VisitedStore(store, store, "bellwire push test")
         providers = PushProviders(settings)
         sender = try PushDelivery.sender(settings, file, "bellwire push test")
     }
@@ -148,17 +138,6 @@ struct PushTest {
     private func ask<Value>(
         _ question: @escaping (any CallStore & PushStore) async throws(StoreError) -> Value
     ) throws -> Value {
-        var tries = 0
-        while true {
-            do throws(StoreError) {
-                return try executor.complete(store) { [store] () async throws(StoreError) in try await question(store) }
-            } catch {
-                tries += 1
-                guard !store.isShared, error.code == .notWritten, tries < Bounds.tries else {
-                    throw UsageError("bellwire push test: \(error.description)")
-                }
-                usleep(Bounds.pause)
-            }
-        }
+        try store.ask(question)
     }
 }

@@ -9,10 +9,6 @@ import Support
 /// The push worker of a coordinator or a gateway. The worker runs in the coordinator's thread if the store has a single
 /// writer, else in a thread of its own.
 struct PushDelivery {
-    static let options = [
-        Option("push", "FILE", default: "", "the settings of pushes to sleeping phones (docs/push.md)")
-    ]
-
     /// The properties of the process and the service that the worker needs.
     struct Surroundings {
         /// The name of the command in error messages.
@@ -27,12 +23,12 @@ struct PushDelivery {
     }
 
     /// The worker in the coordinator's thread; nil if the worker has a thread of its own.
-    var companion: Pusher? { place.companion }
+    var companion: (any Companion)? { place.companion }
     /// The function that must be called with the ids of calls that may need pushes.
     let onPushes: ([CallID]) -> Void
     /// Returns the metrics in the Prometheus text format.
     let metrics: @Sendable () -> String
-    private let place: DeliveryPlace<Pusher>
+    private let place: DeliveryPlace
 
     /// Returns nil without `file`, which `--push` names. `store`: the coordinator's store; nil in a process without a
     /// coordinator. `another`: opens the same store again, for a thread.
@@ -44,52 +40,39 @@ struct PushDelivery {
         let (command, log) = (surroundings.command, surroundings.log)
         let settings = try Self.settings(file, command)
         let sender = try Self.sender(settings, file, command)
-        let hasThread = DeliveryPlace<Pusher>.hasThread(beside: store)
-        let own = try hasThread ? another() : store!
-        guard let pushes = own as? any PushStore else {
-            throw UsageError("\(command): --push: this store keeps no pushes")
-        }
+        let kind = Self.kind(command)
+        let own = try DeliveryStore<any PushStore>(kind, beside: store, another: another) { $0 as? any PushStore }
         var pusher = PusherSettings(
             settings, lease: surroundings.lease, name: surroundings.name, traceLife: surroundings.traceLife)
         pusher.traces = surroundings.traces
         pusher.delivers = surroundings.delivers
-        // In a store that another process serves, the worker takes small steps, so that the other process does not
-        // wait.
-        if store == nil, !own.isShared { pusher.inOneStep = 1 }
+        pusher.inOneStep = own.inOneStep
         let worker = Pusher(
-            pushes, pusher, sender: sender, clock: { SystemClock.boot.milliseconds },
+            own.store, pusher, sender: sender, clock: { SystemClock.boot.milliseconds },
             newName: { "p" + randomHex(bytes: 8) })
         let report = worker.report
         metrics = { report.metrics }
-        let place = try DeliveryPlace(worker, Self.kind(command), hasThread: hasThread, pushes, sender, log)
+        let place = try DeliveryPlace(worker, kind, hasThread: own.hasThread, own.store, sender, log)
         onPushes = { place.committed($0.map { .call($0) }) }
         self.place = place
     }
 
     /// Reads the settings. Throws on a mistake in the file, so that the process does not start.
     static func settings(_ file: String, _ command: String) throws(UsageError) -> PushSettings {
-        do throws(SettingsError) {
-            return try PushSettings(file: file)
-        } catch {
-            throw UsageError("\(command): --push \(error.description)")
-        }
+        try DeliveryOptions.settings("--push", command) { () throws(SettingsError) in try PushSettings(file: file) }
     }
 
     static func sender(_ settings: PushSettings, _ file: String, _ command: String) throws(UsageError) -> HTTPSender {
-        try DeliveryPlace<Pusher>.sender(trusting: settings.certificateAuthorityFile, file, kind(command))
+        try DeliveryPlace.sender(trusting: settings.certificateAuthorityFile, file, kind(command))
     }
 
-    private static func kind(_ command: String) -> DeliveryPlace<Pusher>.Kind {
-        DeliveryPlace<Pusher>.Kind(
-            flag: "--push", waits: "pushes wait: the store fails", goesOn: "pushes go on: the store is back",
-            command: command)
+    private static func kind(_ command: String) -> DeliveryKind {
+        DeliveryKind(
+            flag: "--push", deliveries: "pushes", waits: "pushes wait: the store fails",
+            goesOn: "pushes go on: the store is back", command: command)
     }
 
     func stop() { place.stop() }
-}
-
-extension Pusher: Companion {
-    package var descriptor: Int32 { requests.descriptor }
 }
 
 /// Returns the delivery workers that run in the coordinator's thread.

@@ -10,9 +10,7 @@ package enum ServeCommand {
     package static let command = Command(
         name: "serve", arguments: "",
         summary: "Runs a coordinator, which serves its share of the requests at the broker and rings phones.",
-        options: connectionOptions + StoreOptions.all + WebhookDelivery.options + PushDelivery.options
-            + TurnOptions.all
-            + SettingsOptions.all,
+        options: connectionOptions + StoreOptions.all + DeliveryOptions.all + TurnOptions.all + SettingsOptions.all,
         positionals: 0...0)
 
     private static let connectionOptions = [
@@ -58,7 +56,7 @@ package enum ServeCommand {
             PushDelivery.Surroundings(
                 command: "bellwire serve", name: configuration.id, lease: settings.presence.lease,
                 traces: settings.trace, traceLife: settings.historyRetention,
-                delivers: try WebhookDelivery.delivers(arguments), log: log),
+                delivers: try DeliveryOptions.delivers(arguments), log: log),
             beside: store
         ) { try StoreOptions.open(arguments, settings) }
         let status = CoordinatorStatus()

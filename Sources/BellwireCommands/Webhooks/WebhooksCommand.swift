@@ -9,12 +9,10 @@ import Support
 /// `bellwire webhooks`: shows and changes the outbox and the dead letters of endpoints (docs/webhooks.md, Command
 /// line).
 package enum WebhooksCommand {
-    private static let storeOptions = [
-        Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
-        Option("redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store"),
-        Option("redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys"),
-        Option("endpoint", "NAME", default: "", "only this endpoint"),
-    ]
+    private static let storeOptions =
+        StoreOptions.visitedByCommand + [
+            Option("endpoint", "NAME", default: "", "only this endpoint")
+        ]
     private static let letterOptions = [
         Option("id", "ID", default: "", "only the dead letter with this webhook-id"),
         Option("since", "RFC3339", default: "", "only events at this time or later, such as 2026-11-23T08:30:00Z"),
@@ -76,15 +74,8 @@ package enum WebhooksCommand {
         }
     }
 
-    fileprivate enum Bounds {
-        /// The wait in microseconds until the coordinators have read the list of endpoints. Coordinators read the list
-        /// every second.
-        static let reread: UInt32 = 2_000_000
-        /// The number of attempts of a step that conflicts with another process, and the pause between the attempts in
-        /// microseconds.
-        static let tries = 40
-        static let pause: UInt32 = 25_000
-    }
+    /// The wait in microseconds until coordinators have read the list of endpoints, which they read every second.
+    private static let rereading: UInt32 = 2_000_000
 
     // MARK: Commands
 
@@ -144,8 +135,8 @@ package enum WebhooksCommand {
         guard try outbox.ask({ store throws(StoreError) in try await store.turnOn(name) }) else {
             throw UsageError("bellwire webhooks on: there is no endpoint \(name)")
         }
-        // Until the workers have read that the endpoint is on, the workers make dead letters of replayed events.
-        usleep(Bounds.reread)
+        // Until the workers have read that the endpoint is on, they make dead letters of replayed events.
+        usleep(rereading)
         writeOutput("\(name): on")
     }
 
@@ -162,11 +153,9 @@ package enum WebhooksCommand {
         let outbox = try OpenOutbox(arguments, forget.name)
         let known = try outbox.ask { store throws(StoreError) in try await store.endpoints() }
         try outbox.ask { store throws(StoreError) in try await store.forget(name) }
-        // Until the coordinators have read that the endpoint is gone, the coordinators add events to the endpoint's
-        // outbox.
-        usleep(Bounds.reread)
-        // An unknown endpoint is cleared as well, since an earlier `forget` may have been interrupted before the
-        // clearing.
+        // Until the coordinators have read that the endpoint is gone, they add events to its outbox.
+        usleep(rereading)
+        // An unknown endpoint is cleared as well: an earlier `forget` may have been interrupted here.
         while try outbox.ask({ store throws(StoreError) in try await store.clear(name) }) {}
         guard known.contains(where: { $0.name == name }) else {
             throw UsageError("bellwire webhooks forget: there is no endpoint \(name)")
@@ -195,32 +184,21 @@ private struct Wanted {
 
 /// The outbox of a store that other processes serve at the same time.
 private struct OpenOutbox {
-    private let store: any CallStore & OutboxStore
-    private let executor = WorkExecutor()
+    private let store: VisitedStore<any CallStore & OutboxStore>
     private let only: String?
     private let command: String
 
     init(_ arguments: Arguments, _ command: String) throws {
         self.command = command
         only = arguments.text("endpoint").flatMap { $0.isEmpty ? nil : $0 }
-        store = try StoreOptions.visited(arguments)
+        let visited = try StoreOptions.visited(arguments)
+        store = VisitedStore(visited, visited, "bellwire \(command)")
     }
 
     func ask<Value>(
         _ question: @escaping (any CallStore & OutboxStore) async throws(StoreError) -> Value
     ) throws -> Value {
-        var tries = 0
-        while true {
-            do throws(StoreError) {
-                return try executor.complete(store) { [store] () async throws(StoreError) in try await question(store) }
-            } catch {
-                tries += 1
-                guard !store.isShared, error.code == .notWritten, tries < WebhooksCommand.Bounds.tries else {
-                    throw UsageError("bellwire \(command): \(error.description)")
-                }
-                usleep(WebhooksCommand.Bounds.pause)
-            }
-        }
+        try store.ask(question)
     }
 
     func endpoints() throws -> [KeptEndpoint] {

@@ -53,52 +53,17 @@ package struct Deciding {
     }
 
     private func adoptMerged(_ decision: inout Decision, _ target: CallID) throws(Undecided) {
-        guard let known = facts.targets[target] else { throw .target(target) }
-        guard let merged = known, case .call(let call) = merged.record else { return }
+        guard let merged = try facts.target(target), case .call(let call) = merged.record else { return }
         decision.adopt(call, acks: merged.acks, version: merged.version, settings: settings.calls)
     }
 
-    // MARK: Access to facts
-
-    /// Returns the presence of at least these users.
-    func presence(of users: [UserID]) throws(Undecided) -> Presence {
-        let unknown = users.filter { facts.presence[$0] == nil }
-        guard unknown.isEmpty else { throw .needs(Lookup(presence: unknown.unique)) }
-        return facts.presence
-    }
-
-    func records(_ callIDs: [CallID]) throws(Undecided) -> [StoredRecord?] {
-        let unknown = callIDs.map(RecordID.call).filter { facts.records[$0] == nil }
-        guard unknown.isEmpty else { throw .needs(Lookup(records: unknown.unique)) }
-        return callIDs.map { facts.records[.call($0)]! }
-    }
-
-    func liveCalls(of users: [UserID]) throws(Undecided) -> [[CallID]] {
-        let unknown = users.filter { facts.liveCalls[$0] == nil }
-        guard unknown.isEmpty else {
-            throw .needs(Lookup(calls: unknown.map { .live(of: $0, limit: ServiceBounds.callsPerBusyCheck) }))
-        }
-        return users.map { facts.liveCalls[$0]! }
-    }
-
-    /// Returns the users in `users` who have blocked `user`.
-    func blocking(_ user: UserID, among users: [UserID]) throws(Undecided) -> [UserID] {
-        let blocks = users.map { Block(by: $0, of: user) }
-        guard blocks.allSatisfy({ facts.blocks[$0] != nil }) else { throw .needs(Lookup(blocks: blocks)) }
-        return zip(users, blocks).filter { facts.blocks[$1]! }.map(\.0)
-    }
-
-    /// Returns the profiles of users who become members, without users who have no profile.
-    func profiles(of users: [UserID]) throws(Undecided) -> [UserID: UserProfile] {
-        guard users.allSatisfy({ facts.profiles[$0] != nil }) else { throw .needs(Lookup(profiles: users)) }
-        return Dictionary(users.compactMap { user in facts.profiles[user]!.map { (user, $0) } }) { $1 }
-    }
+    // MARK: Functions that several subjects use
 
     /// Returns the facts about invitees. `members` are the invitees and the user who becomes a member with them.
     func invitees(
         _ invitees: [UserID], members: [UserID], limited: [UserID], withheld: [UserID]
     ) throws(Undecided) -> CallMachine.Invitees {
-        let profiles = try profiles(of: members)
+        let profiles = try facts.profiles(of: members)
         let unregistered = settings.users == .known ? invitees.filter { profiles[$0] == nil } : []
         return CallMachine.Invitees(
             profiles: profiles, unregistered: unregistered, limited: limited, withheld: withheld,
@@ -108,14 +73,12 @@ package struct Deciding {
     /// Returns the users in `users` without an online device: they ring when they come online. A user whose invitation
     /// is withheld counts as offline.
     func offline(_ users: [UserID], withheld: [UserID]) throws(Undecided) -> [UserID] {
-        let presence = try presence(of: users)
+        let presence = try facts.presence(of: users)
         return users.filter { user in
             withheld.contains(user)
                 || !(presence[user] ?? []).contains { $0.isReachable(at: now, lease: settings.presence.lease) }
         }
     }
-
-    // MARK: Functions that every subject uses
 
     /// Notes a sign of life: any message about the call from the member's device in the call is such a sign.
     func heard(_ device: DeviceAddress, _ decision: inout Decision) {

@@ -113,7 +113,7 @@ package struct Reply {
 
 /// A signal on its way to other devices. The signal counts towards the limits of its sender.
 package struct PassedSignal {
-    package let signal: Signal
+    package let signal: BellwireSignal
     package let devices: [DeviceAddress]
 }
 

@@ -8,7 +8,7 @@ package struct Call: Equatable, Sendable {
 
     /// The revision. Every change that a user can see adds 1.
     package internal(set) var revision = 0
-    package internal(set) var state = CallState.ringing
+    package internal(set) var state = BellwireCallState.ringing
     package internal(set) var acceptedAt: Milliseconds?
     package internal(set) var endedAt: Milliseconds?
     package internal(set) var endReason: EndReason?
@@ -50,7 +50,7 @@ package struct Call: Equatable, Sendable {
 
     /// Restores a stored call from its properties at creation and its later state.
     package init(
-        _ beginning: Call, revision: Int, state: CallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
+        _ beginning: Call, revision: Int, state: BellwireCallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
         endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
         outcomes: [RequestOutcome], callerLostAt: Milliseconds?, heartbeatDue: Milliseconds?,
         emptySince: Milliseconds?, deliveryDue: Milliseconds?, deliveryServedAt: Milliseconds,

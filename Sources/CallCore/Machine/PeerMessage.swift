@@ -107,16 +107,16 @@ package struct PeerMessage: Equatable, Sendable {
     package var isListed: Bool { isWaiting && !isWithheld }
 
     /// Returns the message as a device of the recipient gets it; nil when no device gets the message any more.
-    package func incoming(now: Milliseconds) -> IncomingMessage? {
+    package func incoming(now: Milliseconds) -> BellwireIncomingMessage? {
         guard isListed, now < expiresAt, let data else { return nil }
-        return IncomingMessage(
+        return BellwireIncomingMessage(
             messageID: messageID, from: origin.device, time: createdAt, seq: seq, stream: stream, data: data)
     }
 
     /// The receipt for the sender's device; nil until the message is finished.
-    package var receipt: Receipt? {
+    package var receipt: BellwireReceipt? {
         guard !isWaiting, let finishedAt else { return nil }
-        return Receipt(messageID: messageID, to: to, state: state, time: finishedAt)
+        return BellwireReceipt(messageID: messageID, to: to, state: state, time: finishedAt)
     }
 
     /// The time of the next call of `deadlineReached`.

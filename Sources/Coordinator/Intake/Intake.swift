@@ -46,10 +46,14 @@ struct Intake {
             guard !request.body.isForBackends || device.deviceID == .server else {
                 let error = SignalingError(.unknownType, "\(request.body.type): for the app's backend")
                 counts.add(.responses, error.code.rawValue)
-                refusals.append(encoder.response(request.id, .failure(error), to: device, path(message, device)))
+                refusals.append(
+                    encoder.response(
+                        request.id, .failure(error), to: device,
+                        ReplyPath(of: message, to: device, settings.topics)))
                 return nil
             }
-            let received = ReceivedRequest(device: device, request: request, path: path(message, device))
+            let received = ReceivedRequest(
+                device: device, request: request, path: ReplyPath(of: message, to: device, settings.topics))
             return isAdmitted(received) ? content(of: received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)
@@ -77,7 +81,7 @@ struct Intake {
             if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counts.add(.responses, refusal.error.code.rawValue)
-                var path = path(message, device)
+                var path = ReplyPath(of: message, to: device, settings.topics)
                 if hasLongCorrelationData(message) { path.correlationData = nil }
                 refusals.append(encoder.response(id, .failure(refusal.error), to: device, path))
             } else {
@@ -90,20 +94,6 @@ struct Intake {
     private func decoded(_ message: InboundMessage) -> Result<UpMessage, UpMessageRefusal> {
         let decoded = UpMessage.decode(message.payload, maxBytes: settings.maxPayload)
         return hasLongCorrelationData(message) ? decoded.withLongCorrelationData : decoded
-    }
-
-    /// Returns how to send the response. A Response Topic counts only one level below the device's own topic, so that
-    /// no response goes where other devices listen.
-    private func path(_ message: InboundMessage, _ device: DeviceAddress) -> ReplyPath {
-        var path = ReplyPath(correlationData: message.correlationData)
-        if let topic = message.responseTopic {
-            let own = settings.topics.down(device) + "/"
-            let level =
-                topic.utf8.starts(with: own.utf8)
-                ? String(decoding: topic.utf8.dropFirst(own.utf8.count), as: UTF8.self) : ""
-            if isToken(level) { path.level = level }
-        }
-        return path
     }
 
     private func hasLongCorrelationData(_ message: InboundMessage) -> Bool {
@@ -206,6 +196,20 @@ struct Intake {
         // A mirrored topic is a little longer than the received topic, which may have had the maximum length already.
         guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
         refusals.append(encoder.refusal(error, topic: topic))
+    }
+}
+
+extension ReplyPath {
+    /// Reads how to send the response. A Response Topic counts only one level below the device's own topic, so that no
+    /// response goes where other devices listen.
+    fileprivate init(of message: InboundMessage, to device: DeviceAddress, _ topics: Topics) {
+        self.init(correlationData: message.correlationData)
+        guard let topic = message.responseTopic else { return }
+        let own = topics.down(device) + "/"
+        let level =
+            topic.utf8.starts(with: own.utf8)
+            ? String(decoding: topic.utf8.dropFirst(own.utf8.count), as: UTF8.self) : ""
+        if isToken(level) { self.level = level }
     }
 }
 

@@ -167,9 +167,7 @@ package final class Coordinator {
                 .warning, "broker connection lost",
                 ["reason": "the process was frozen: the messages that it received are stale"])
         case .storeOutOfReach(let reason):
-            log(
-                .warning, "the store is out of reach: leaving the share group until it answers",
-                ["reason": reason])
+            log(.warning, "the store is out of reach: leaving the share group until it answers", ["reason": reason])
         case .storeWithinReach: log(.info, "the store is within reach again: returning to the share group")
         }
     }

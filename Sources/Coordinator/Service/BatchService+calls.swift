@@ -64,7 +64,7 @@ extension BatchService {
                 context.budgets.take(decided.decision.reserved, now: now)
                 context.budgets.pace(decided.decision.sentAgain, decided.decision.heldBack, now: now)
                 for (user, invitees) in decided.decision.rings {
-                    deciding.facts.liveInvitations[user, default: OutstandingNumber()].add(invitees)
+                    deciding.facts.add(invitees: invitees, of: user)
                 }
                 decisions.append(decided)
             }

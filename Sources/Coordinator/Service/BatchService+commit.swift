@@ -33,11 +33,11 @@ extension BatchService {
         told = told.unique
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
-            let written = try await store.write(commits, notes, thenRead: Lookup(presence: told))
+            let written = try await store.write(commits, notes, thenRead: told.map(Query.devices))
             for (decided, isWritten) in zip(changed, try check(written.outcomes, of: commits)) {
                 decided.isLost = !isWritten
             }
-            presence = written.findings.map { Presence(uniqueKeysWithValues: zip(told, $0.presence)) }
+            presence = written.answers.map { Presence(uniqueKeysWithValues: zip(told, $0.map(\.devices))) }
         }
         context.health.answered(isWrite: !commits.isEmpty)
         return presence

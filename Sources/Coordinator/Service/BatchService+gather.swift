@@ -10,41 +10,46 @@ extension BatchService {
     func gatherFacts(
         for works: [CallWork], of senders: [DeviceAddress]
     ) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
-        var lookup = Lookup(records: works.map { .call($0.id) })
-        lookup.presence = senders.map(\.userID)
+        var queries = senders.map { Query.devices($0.userID) }
         let isPushing = try await context.pushPolicy()?.isPushing(at: now) ?? false
         for work in works {
             for event in work.events {
-                lookup.expect(event, settings, now: now)
-                if isPushing { lookup.registered += event.invitees }
+                queries += event.expectedQueries(settings, now: now)
+                if isPushing { queries += event.invitees.map(Query.registration) }
             }
         }
-        lookup.removeRepeated()
-        let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
         facts.listeningSince = context.listeningSince
         facts.isPushing = isPushing
-        facts.learn(lookup, findings, self)
+        let records = try await load(works.map { .call($0.id) }, besides: queries.unique, &facts)
         if !senders.isEmpty { try await gatherSessions(of: senders, &facts) }
-        try await gatherMemberFacts(of: works, findings.records, &facts)
-        return (facts, findings.records)
+        try await gatherMemberFacts(of: works, records, &facts)
+        return (facts, records)
     }
 
     /// Returns the facts for requests on peer messages, and their records.
     func gatherFacts(for works: [MessageWork]) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
-        var lookup = Lookup(records: works.map(\.id))
+        var queries: [Query] = []
         for work in works {
             for case .send(let received, let request) in work.events {
-                lookup.expect(request, from: received.device.userID, settings, now: now)
+                queries += .sending(request, from: received.device.userID, settings, now: now)
             }
         }
-        lookup.removeRepeated()
-        let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
-        facts.learn(lookup, findings, self)
-        return (facts, findings.records)
+        let records = try await load(works.map(\.id), besides: queries.unique, &facts)
+        return (facts, records)
+    }
+
+    /// Returns these records, and adds the answers to the queries to the facts. The facts do not get the records, since
+    /// a decision must read the record of a claim's holder after the holder.
+    private func load(
+        _ ids: [RecordID], besides queries: [Query], _ facts: inout Facts
+    ) async throws(StoreError) -> [StoredRecord?] {
+        let answers = try await store.read(ids.map(Query.record) + queries)
+        learn(queries, answers[ids.count...], &facts)
+        return answers[..<ids.count].map(\.record)
     }
 
     /// Adds the sessions of devices that sent a message, and renews their expiries.
@@ -84,57 +89,42 @@ extension BatchService {
                 unmarked += CallMachine(call: call, settings: settings.calls).unmarked
             }
         }
-        var lookup = Lookup(
-            presence: members.unique.filter { facts.presence[$0] == nil },
-            registered: unmarked.unique.filter { facts.registered[$0] == nil })
         let targets = records.compactMap(\.?.target).unique
-        lookup.records = targets.map { .call($0) }
-        guard !lookup.isEmpty else { return }
-        let findings = try await store.read(lookup)
-        facts.learn(lookup, findings, self)
-        for (callID, stored) in zip(targets, findings.records) { facts.targets[callID] = .some(stored) }
-    }
-}
-
-extension Lookup {
-    /// Adds the queries that serving the event will need, as far as the event shows.
-    fileprivate mutating func expect(_ event: CallEvent, _ settings: ServiceSettings, now: Milliseconds) {
-        switch event {
-        case .request(let received):
-            let user = received.device.userID
-            switch received.request.body {
-            case .invite(let invite):
-                presence += invite.invitees
-                profiles += [user] + invite.invitees
-                blocks += invite.invitees.map { Block(by: $0, of: user) }
-                if settings.calls.oneActiveCall { claims.append(.activeCall(of: user)) }
-                if invite.isMergeable { claims.append(.ringing(from: invite.invitees[0], to: user)) }
-                expectQuotas(of: user, settings, now: now)
-            case .add(let add):
-                presence += add.invitees
-                profiles += add.invitees
-                blocks += add.invitees.map { Block(by: $0, of: user) }
-                expectQuotas(of: user, settings, now: now)
-            case .accept, .join: if settings.calls.oneActiveCall { claims.append(.activeCall(of: user)) }
-            default: break
-            }
-        case .cameOnline(let device, _), .released(let device): presence.append(device.userID)
-        case .signal, .ack, .heartbeat, .wentOffline, .registered, .deadline: break
-        }
-    }
-
-    fileprivate mutating func removeRepeated() {
-        presence = presence.unique
-        messages = messages.unique
-        profiles = profiles.unique
-        blocks = blocks.unique
-        outstanding = outstanding.unique
-        stored = stored.unique
-        registered = registered.unique
+        var queries = members.unique.filter { facts.presence[$0] == nil }.map(Query.devices)
+        queries += unmarked.unique.filter { !facts.knowsRegistration(of: $0) }.map(Query.registration)
+        guard !targets.isEmpty || !queries.isEmpty else { return }
+        let found = try await load(targets.map(RecordID.call), besides: queries, &facts)
+        for (callID, stored) in zip(targets, found) { facts.learn(target: callID, stored) }
     }
 }
 
 extension CallEvent {
+    /// The queries that serving the event will need, as far as the event shows.
+    fileprivate func expectedQueries(_ settings: ServiceSettings, now: Milliseconds) -> [Query] {
+        switch self {
+        case .request(let received):
+            let user = received.device.userID
+            switch received.request.body {
+            case .invite(let invite):
+                var queries = invite.invitees.map(Query.devices)
+                queries += ([user] + invite.invitees).map(Query.profile)
+                queries += invite.invitees.map { .block(Block(by: $0, of: user)) }
+                if settings.calls.oneActiveCall { queries.append(.holder(.activeCall(of: user))) }
+                if invite.isMergeable { queries.append(.holder(.ringing(from: invite.invitees[0], to: user))) }
+                return queries + .quotas(of: user, settings, now: now)
+            case .add(let add):
+                var queries = add.invitees.map(Query.devices)
+                queries += add.invitees.map(Query.profile)
+                queries += add.invitees.map { .block(Block(by: $0, of: user)) }
+                return queries + .quotas(of: user, settings, now: now)
+            case .accept, .join: return settings.calls.oneActiveCall ? [.holder(.activeCall(of: user))] : []
+            default: return []
+            }
+        case .cameOnline(let device, _), .released(let device): return [.devices(device.userID)]
+        case .signal, .ack, .heartbeat, .wentOffline, .registered, .deadline: return []
+        }
+    }
+
     /// The users that the event would invite.
     fileprivate var invitees: [UserID] {
         guard case .request(let received) = self else { return [] }

@@ -8,7 +8,7 @@ extension BatchService {
     /// cannot keep a call out.
     func liveCalls(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
         let lists = users.map { CallList.live(of: $0, limit: limit) }
-        var calls = try await store.read(Lookup(calls: lists)).calls
+        var calls = try await store.read(lists.map(Query.calls)).map(\.calls)
         for place in users.indices where calls[place].count == limit {
             if try await tidyCalls(of: users[place]) { calls[place] = try await store.calls(lists[place]) }
         }

@@ -32,8 +32,7 @@ extension BatchService {
             }
             // Later decisions of this batch count this message too.
             if let sender = decision.sender, let recipient = decision.message?.to {
-                deciding.facts.waitingMessages[sender, default: 0] += 1
-                deciding.facts.inboxes[recipient, default: 0] += 1
+                deciding.facts.addMessage(from: sender, to: recipient)
             }
             context.budgets.pace(decision.sentAgain, decision.heldBack, now: now)
             decisions.append(decision)
@@ -80,7 +79,8 @@ extension BatchService {
         }
     }
 
-    private func sendIncoming(_ incoming: IncomingMessage, _ message: PeerMessage, _ decision: MessageDecision) {
+    private func sendIncoming(_ incoming: BellwireIncomingMessage, _ message: PeerMessage, _ decision: MessageDecision)
+    {
         let topics = settings.topics
         let payload = DownMessage.message(incoming).encoded()
         let expiry = UInt32(clamping: (message.expiresAt - now + 999) / 1000)

@@ -78,8 +78,8 @@ extension BatchService {
     }
 
     private func readArrivals(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
-        let lookup = Arrival.lookup(changes.map(\.session.device.userID), settings, now: now)
-        return Arrival.all(changes, try await store.read(lookup), now: now)
+        let queries = Arrival.queries(changes.map(\.session.device.userID), settings, now: now)
+        return Arrival.all(changes, try await store.read(queries), now: now)
     }
 
     /// Welcomes devices, and then sends their deliveries.

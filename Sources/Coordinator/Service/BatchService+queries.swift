@@ -46,19 +46,8 @@ extension BatchService {
         _ undecided: Undecided, besides works: [CallWork], _ facts: inout Facts
     ) async throws(StoreError) {
         switch undecided {
-        case .needs(var lookup):
-            if !lookup.calls.isEmpty {
-                let users = lookup.calls.map(\.user)
-                let calls = try await liveCalls(
-                    of: users, limit: ServiceBounds.callsPerBusyCheck)
-                for (user, calls) in zip(users, calls) { facts.liveCalls[user] = calls }
-            }
-            lookup.calls = []
-            guard !lookup.isEmpty else { return }
-            let findings = try await store.read(lookup)
-            for (id, record) in zip(lookup.records, findings.records) { facts.records[id] = .some(record) }
-            facts.learn(lookup, findings, self)
-        case .target(let callID): facts.targets[callID] = .some(try await store.load([callID])[0])
+        case .needs(let queries): try await answer(queries, &facts)
+        case .target(let callID): facts.learn(target: callID, try await store.load([callID])[0])
         case .timeline(let callID):
             facts.timelines[callID] = try await Timelines(context: context).timeline(of: callID)
         case .wait(let claim):
@@ -71,19 +60,40 @@ extension BatchService {
         }
     }
 
+    private func answer(_ queries: [Query], _ facts: inout Facts) async throws(StoreError) {
+        let lists = queries.compactMap { if case .calls(let list) = $0 { list } else { nil } }
+        if !lists.isEmpty {
+            let calls = try await liveCalls(of: lists.map(\.user), limit: ServiceBounds.callsPerBusyCheck)
+            for (list, calls) in zip(lists, calls) { facts.learn(.calls(list), .calls(calls)) }
+        }
+        let others = lists.isEmpty ? queries : queries.filter { if case .calls = $0 { false } else { true } }
+        guard !others.isEmpty else { return }
+        learn(others, try await store.read(others)[...], &facts)
+    }
+
+    /// Adds the answers to these queries to the facts.
+    func learn(_ queries: [Query], _ answers: ArraySlice<QueryAnswer>, _ facts: inout Facts) {
+        for (query, answer) in zip(queries, answers) {
+            facts.learn(query, answer)
+            // The answer lacks the bytes that this coordinator has counted and not written yet.
+            if case .storedBytes(let periods) = query {
+                facts.unwrittenBytes[periods.user] = context.usage.waiting(of: periods.user)
+            }
+        }
+    }
+
     /// Whether other queued requests of this coordinator are about to write the claim's holder. Their commit would lose
     /// against a fence, and a moment later no fence may be needed. The decision waits once for these requests, for some
     /// milliseconds.
     private func isUnderWay(_ claim: Claim, besides works: [CallWork], _ facts: Facts) -> Bool {
-        guard facts.looks[claim] == nil, case .some(.some(let holder)) = facts.holders[claim] else { return false }
+        guard facts.looks[claim] == nil, let (holder, _) = facts.knownHolder(of: claim) else { return false }
         return context.isUnderWay(.call(holder.callID)) && !works.contains { $0.id == holder.callID }
     }
 
     /// Writes a new version of the holder of a claim, so that a writer that is about to make the holder deserve the
     /// claim loses its commit.
     private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
-        guard case .some(.some(let holder)) = facts.holders[claim] else { return }
-        let stored = facts.records[.call(holder.callID)] ?? nil
+        guard let (holder, stored) = facts.knownHolder(of: claim) else { return }
         let writing = Writing(settings: settings, now: now, endpoints: [])
         guard let fence = writing.fence(holder.callID, stored),
             try await !write([fence])[0]
@@ -99,31 +109,6 @@ extension BatchService {
         guard facts.looks[claim, default: 0] < ServiceBounds.commitAttempts else {
             throw StoreError(.unsettled, "the holder of a claim keeps changing")
         }
-        if case .some(.some(let holder)) = facts.holders[claim] { facts.records[.call(holder.callID)] = nil }
-        facts.holders[claim] = nil
-    }
-}
-
-extension Facts {
-    /// Adds the answers to these queries.
-    mutating func learn(_ lookup: Lookup, _ findings: Findings, _ service: BatchService) {
-        for (user, devices) in zip(lookup.presence, findings.presence) { presence[user] = devices }
-        for (claim, holder) in zip(lookup.claims, findings.holders) { holders[claim] = .some(holder) }
-        for (user, profile) in zip(lookup.profiles, findings.profiles) { profiles[user] = .some(profile) }
-        for (block, isBlocked) in zip(lookup.blocks, findings.isBlocked) { blocks[block] = isBlocked }
-        for (count, number) in zip(lookup.outstanding, findings.outstanding) {
-            switch count.kind {
-            case .invitations: liveInvitations[count.user] = number
-            case .messages: waitingMessages[count.user] = number.count
-            }
-        }
-        for (user, isRegistered) in zip(lookup.registered, findings.isRegistered) {
-            registered[user] = isRegistered
-        }
-        for (list, messages) in zip(lookup.messages, findings.messages) { inboxes[list.user] = messages.count }
-        for (user, bytes) in KeptBytes(service.settings, now: service.now).sums(lookup, findings) {
-            // The sum includes the bytes that this coordinator has counted and not written yet.
-            storedBytes[user] = bytes + service.context.usage.waiting(of: user)
-        }
+        facts.forgetHolder(of: claim)
     }
 }

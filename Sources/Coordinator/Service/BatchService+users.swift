@@ -138,9 +138,7 @@ extension BatchService {
     }
 
     private func users(_ users: [UserID], askedBy user: UserID) async throws(StoreError) -> Response.Outcome {
-        let blocks = users.map { Block(by: $0, of: user) }
-        return answers.users(
-            users, try await store.read(Lookup(presence: users, profiles: users, blocks: blocks)))
+        answers.users(users, try await store.read(answers.queries(users, askedBy: user)))
     }
 
     private var answers: UserAnswers { UserAnswers(settings: settings, now: now) }

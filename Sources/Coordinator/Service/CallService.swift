@@ -52,7 +52,7 @@ package final class CallService {
     }
 
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
-    package var iceServers: (UserID, WallTime) -> [IceServer] {
+    package var iceServers: (UserID, WallTime) -> [BellwireIceServer] {
         get { context.iceServers }
         set { context.iceServers = newValue }
     }

@@ -22,7 +22,7 @@ final class ServiceContext {
     /// Called with the calls that may have to be pushed, once they are written.
     var onPushes: ([CallID]) -> Void = { _ in }
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
-    var iceServers: (UserID, WallTime) -> [IceServer] = { _, _ in [] }
+    var iceServers: (UserID, WallTime) -> [BellwireIceServer] = { _, _ in [] }
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     var wall: () -> WallTime = { .now }
     /// The endpoints in this coordinator's own settings. These endpoints are written to the store before the first

@@ -8,17 +8,11 @@ import Tokens
 extension PushSettings {
     /// Reads the whole file. Throws the first mistake, with its place, in one sentence.
     package init(file path: String) throws(SettingsError) {
-        let bytes = try readFile(path, maxBytes: Self.maxFileBytes)
-        do throws(SettingsError) {
-            try self.init(bytes, path)
-        } catch {
-            throw error.within(path)
-        }
+        let known = ["publicURL", "after", "certificateAuthorityFile", "apps"]
+        self = try readSettings(path, known: known) { json throws(SettingsError) in try Self(json, path) }
     }
 
-    private init(_ bytes: [UInt8], _ path: String) throws(SettingsError) {
-        let json = try SettingsObject(
-            try parsedSettings(bytes), at: "", known: ["publicURL", "after", "certificateAuthorityFile", "apps"])
+    private init(_ json: SettingsObject, _ path: String) throws(SettingsError) {
         guard let list = try json.named("apps") else { throw json.error("apps", "missing") }
         guard (1...Self.maxApps).contains(list.count) else {
             throw json.error("apps", "expected 1 to \(Self.maxApps) apps")
@@ -107,7 +101,7 @@ extension FCMSettings {
 extension ServiceAccount {
     /// Reads Google's JSON file. Google adds fields to the file, so unknown fields are ignored.
     package init(file path: String) throws(SettingsError) {
-        let bytes = try readFile(path, maxBytes: PushSettings.maxFileBytes)
+        let bytes = try readFile(path, maxBytes: maxSettingsBytes)
         do throws(SettingsError) {
             guard let json = try parsedSettings(bytes).object else { throw SettingsError("expected a JSON object") }
             func text(_ key: String, _ most: Int) throws(SettingsError) -> String {

@@ -3,7 +3,6 @@ import SignalingProtocol
 
 /// The file of `--push` (docs/push.md, Settings), with the keys from the key files.
 package struct PushSettings: Sendable {
-    package static let maxFileBytes = 1 << 20
     package static let maxApps = 64
     /// The bound of `publicURL` in bytes; each push contains this URL.
     package static let longestPublicURL = 512

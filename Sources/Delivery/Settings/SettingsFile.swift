@@ -14,6 +14,22 @@ package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [U
     return bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
 }
 
+/// The bound of a settings file, and of a provider's key file, in bytes.
+package let maxSettingsBytes = 1 << 20
+
+/// Reads a settings file, whose top object has the fields `known`. Throws the first mistake, with its place, in one
+/// sentence.
+func readSettings<Settings>(
+    _ path: String, known: [String], _ make: (SettingsObject) throws(SettingsError) -> Settings
+) throws(SettingsError) -> Settings {
+    let bytes = try readFile(path, maxBytes: maxSettingsBytes)
+    do throws(SettingsError) {
+        return try make(try SettingsObject(try parsedSettings(bytes), at: "", known: known))
+    } catch {
+        throw error.within(path)
+    }
+}
+
 /// Resolves a `path` in the settings file at `settings`: paths are relative to the settings file.
 package func resolve(_ path: String, besides settings: String) -> String {
     guard !path.hasPrefix("/"), let slash = settings.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }

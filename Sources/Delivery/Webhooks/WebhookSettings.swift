@@ -1,7 +1,6 @@
 /// The file of `--webhooks` (docs/webhooks.md, Settings), with the secrets from the secret files.
 package struct WebhookSettings: Sendable {
     package static let maxEndpoints = 64
-    package static let maxFileBytes = 1 << 20
 
     /// The PEM file of the certificate authorities for endpoints; nil for the authorities that the system trusts.
     package let certificateAuthorityFile: String?
@@ -15,17 +14,12 @@ package struct WebhookSettings: Sendable {
 
     /// Reads the whole file. Throws the first mistake, with its place, in one sentence.
     package init(path: String) throws(SettingsError) {
-        let bytes = try readFile(path, maxBytes: Self.maxFileBytes)
-        do throws(SettingsError) {
-            try self.init(bytes, path)
-        } catch {
-            throw error.within(path)
+        self = try readSettings(path, known: ["certificateAuthorityFile", "endpoints"]) { json throws(SettingsError) in
+            try Self(json, path)
         }
     }
 
-    private init(_ bytes: [UInt8], _ path: String) throws(SettingsError) {
-        let json = try SettingsObject(
-            try parsedSettings(bytes), at: "", known: ["certificateAuthorityFile", "endpoints"])
+    private init(_ json: SettingsObject, _ path: String) throws(SettingsError) {
         guard let list = try json.list("endpoints") else { throw json.error("endpoints", "missing") }
         guard list.count <= Self.maxEndpoints else {
             throw json.error("endpoints", "more than \(Self.maxEndpoints)")

@@ -20,8 +20,9 @@ package protocol DeliveryWorker: AnyObject {
 
     var hasStopped: Bool { get }
 
+    /// Runs the ready work of a worker in a dead simulated process, so that its tasks end.
+    func giveUp()
+
     /// Called once with the reason when the store begins to fail, and once with nil when the store works again.
     var onFailure: (String?) -> Void { get set }
 }
-
-extension Deliverer: DeliveryWorker {}

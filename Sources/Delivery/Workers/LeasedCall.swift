@@ -3,8 +3,8 @@ import SignalingProtocol
 
 /// A call that the worker has taken from the push queue.
 final class LeasedCall {
-    /// The bound of the call's attempts that are under way or waiting at the same time; further pushes follow later.
-    static let mostAttempts = 256
+    /// The bound of the call's pushes that are under way or waiting at the same time; further pushes follow later.
+    static let mostPending = 256
 
     let callID: CallID
     /// The worker that took the call. All writes that follow from reading this call carry this name, even if the worker
@@ -12,7 +12,7 @@ final class LeasedCall {
     let holder: WorkerID
     /// The users whose devices may be pushed, as last read.
     var users: [UserID] = []
-    var attempts: [PushID: PushAttempt]
+    var pending: [PushID: PendingPush]
     /// The push states to be written with the next look; decisions already count them.
     private(set) var notes: [PushRegistration.Key: PushState] = [:]
     /// The registrations to be ended with the next look.
@@ -32,25 +32,25 @@ final class LeasedCall {
     /// The time until which the sender may still hand over pushes of this call, by the boot clock.
     var leavesUntil: Int64 = 0
 
-    init(_ callID: CallID, by holder: WorkerID, attempts: [PushID: PushAttempt], nextLook: Int64) {
+    init(_ callID: CallID, by holder: WorkerID, pending: [PushID: PendingPush], nextLook: Int64) {
         self.callID = callID
         self.holder = holder
-        self.attempts = attempts
+        self.pending = pending
         self.nextLook = nextLook
     }
 
     /// The pushes that are noted as `trying`, and have reached no provider.
-    var unsent: Set<PushID> { Set(attempts.filter { $0.value.isUnsent }.keys) }
+    var unsent: Set<PushID> { Set(pending.filter { $0.value.isUnsent }.keys) }
 
     /// The registrations with a push under way.
-    var underWay: Set<PushRegistration.Key> { Set(attempts.filter { $0.value.isUnderWay }.map(\.key.key)) }
+    var underWay: Set<PushRegistration.Key> { Set(pending.filter { $0.value.isUnderWay }.map(\.key.key)) }
 
     /// Resets the pushes that have not left to the state before their first attempt, because another worker may take
     /// the call.
     func takeBack() {
         for id in unsent {
             note(id, nil)
-            attempts[id]?.isNoted = false
+            pending[id]?.step = .reserved
         }
     }
 
@@ -89,42 +89,5 @@ final class LeasedCall {
     func complete(_ reading: inout PushReading) {
         for state in notes.values { reading.learn(state) }
         states = Dictionary(reading.pushes.map { ($0.key, $0) }) { $1 }
-    }
-}
-
-/// A push that was found due, until the push is sent or given up.
-struct PushAttempt {
-    /// The end of the push, by the store's clock.
-    let expiresAt: Milliseconds
-    /// The token or subscription of the push (`PushRegistration.mark`).
-    let target: String
-    /// Whether the push already counts against its device's limits; further attempts do not count.
-    var isReserved = false
-    /// Whether the push is noted as `trying`, or about to be.
-    var isNoted = false
-    /// Whether the sender has the push.
-    var isUnderWay = false
-    /// Whether the provider may have received the push without saying so.
-    var mayHaveArrived = false
-    var failures = 0
-    /// How often the sender gave the push back, because the push would have left too late.
-    var givenBack = 0
-    /// The earliest time of the next attempt, by the boot clock.
-    var notBefore: Int64 = 0
-    var hasNewToken = false
-    /// The slot that the attempt occupies in `PushSlots`.
-    var slot: PushProvider?
-
-    init(_ push: DuePush) {
-        expiresAt = push.expiresAt
-        target = push.registration.mark
-    }
-
-    var isUnsent: Bool { isNoted && !mayHaveArrived && !isUnderWay }
-
-    /// Returns the delay after so many failures, in milliseconds.
-    static func delay(afterFailures failures: Int) -> Int64 {
-        let delays: [Int64] = [200, 500, 1_000, 2_000, 4_000, 8_000]
-        return failures <= delays.count ? delays[max(0, failures - 1)] : 10_000
     }
 }

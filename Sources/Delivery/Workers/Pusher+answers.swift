@@ -10,15 +10,15 @@ extension Pusher {
             waitingForToken = []
             return
         }
-        guard let flight = flights.removeValue(forKey: answer.id) else { return }
-        let (call, id) = (flight.call, flight.due.id)
-        let verdict = providers.verdict(of: answer, for: flight.push, now: storeTime, wall: wall())
-        call.attempts[id]?.isUnderWay = false
-        call.attempts[id]?.slot = nil
-        // If this worker does not hold the call any more, another worker continues with the call.
+        guard let attempt = attempts.removeValue(forKey: answer.id) else { return }
+        let (call, id) = (attempt.call, attempt.due.id)
+        let verdict = providers.verdict(of: answer, for: attempt.push, now: storeTime, wall: wall())
+        call.pending[id]?.step = .noted
+        call.pending[id]?.slot = nil
+        // If this worker does not hold the call any more, another worker continues with it.
         call.isHinted = true
-        take(verdict, answer, id, flight.due.registration, call)
-        release(flight.provider)
+        take(verdict, answer, id, attempt.due.registration, call)
+        release(attempt.provider)
     }
 
     private func take(
@@ -44,45 +44,45 @@ extension Pusher {
             end(id, of: call)
         case .again(let after):
             tell(.failed)
-            if answer.mayHaveArrived { call.attempts[id]?.mayHaveArrived = true }
+            if answer.mayHaveArrived { call.pending[id]?.mayHaveArrived = true }
             failed(id, of: call, after)
         case .newToken:
             tell(.failed)
-            call.attempts[id]?.hasNewToken = true
+            call.pending[id]?.hasNewToken = true
         case .notHandedOver:
             // The request has not left, so this is no attempt. A new connection may take longer than a reading stays
             // fresh.
-            let times = (call.attempts[id]?.givenBack ?? 0) + 1
-            call.attempts[id]?.givenBack = times
-            if times > 3 { call.attempts[id]?.notBefore = now + PushBounds.freshness }
+            let times = (call.pending[id]?.givenBack ?? 0) + 1
+            call.pending[id]?.givenBack = times
+            if times > 3 { call.pending[id]?.notBefore = now + PushBounds.freshness }
         }
     }
 
     /// Schedules the next attempt, unless the push would then be over.
     func failed(_ id: PushID, of call: LeasedCall, _ after: Milliseconds?) {
-        guard var attempt = call.attempts[id] else { return }
-        attempt.failures += 1
+        guard var pending = call.pending[id] else { return }
+        pending.failures += 1
         let delay = max(
-            after ?? PushAttempt.delay(afterFailures: attempt.failures), PushAttempt.delay(afterFailures: 1))
-        if storeTime + delay < attempt.expiresAt {
-            attempt.notBefore = now + delay
-            call.attempts[id] = attempt
+            after ?? PendingPush.delay(afterFailures: pending.failures), PendingPush.delay(afterFailures: 1))
+        if storeTime + delay < pending.expiresAt {
+            pending.notBefore = now + delay
+            call.pending[id] = pending
         } else {
             tell(call, id, .late)
             // A device that may have been rung must be told when the ringing is over.
-            call.note(id, attempt.mayHaveArrived ? .sent : .over)
+            call.note(id, pending.mayHaveArrived ? .sent : .over)
             end(id, of: call)
         }
     }
 
     func end(_ id: PushID, of call: LeasedCall) {
-        if let slot = call.attempts.removeValue(forKey: id)?.slot { release(slot) }
+        if let slot = call.pending.removeValue(forKey: id)?.slot { release(slot) }
     }
 
-    /// Ends the attempts that are not under way. Attempts under way end by themselves, and occupy their slots until
+    /// Ends the pushes that are not under way. Pushes under way end by themselves, and occupy their slots until
     /// then.
-    func giveUpAttempts(of call: LeasedCall) {
-        for id in call.attempts.filter({ !$0.value.isUnderWay }).keys { end(id, of: call) }
+    func giveUpPending(of call: LeasedCall) {
+        for id in call.pending.filter({ !$0.value.isUnderWay }).keys { end(id, of: call) }
     }
 
     // MARK: Telling

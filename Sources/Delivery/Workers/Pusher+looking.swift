@@ -3,8 +3,8 @@ import CallStore
 import HTTPSending
 import SignalingProtocol
 
-/// A push that the sender has.
-struct PushFlight {
+/// A request for a push, which the sender has.
+struct PushAttempt {
     let call: LeasedCall
     let due: DuePush
     let push: OutgoingPush
@@ -23,12 +23,12 @@ extension Pusher {
     func look(at call: LeasedCall) async throws(StoreError) {
         call.due = nil
         call.hasMore = false
-        guard var fresh = try await read(call) else { return giveUpAttempts(of: call) }
+        guard var fresh = try await read(call) else { return giveUpPending(of: call) }
         var due = judged(fresh.reading, call)
         var chosen = choose(due, call)
-        if chosen.contains(where: { !(call.attempts[$0.id]?.isNoted ?? false) }) {
+        if chosen.contains(where: { call.pending[$0.id]?.step ?? .found < .noted }) {
             try await reserve(chosen, call)
-            guard let anew = try await read(call) else { return giveUpAttempts(of: call) }
+            guard let anew = try await read(call) else { return giveUpPending(of: call) }
             fresh = anew
             due = judged(fresh.reading, call)
             let ids = Set(chosen.map(\.id))
@@ -46,24 +46,24 @@ extension Pusher {
         try await endRegistrations(call)
         var began = clock()
         let notes = call.notes.values.sorted { $0.key < $1.key }
-        let lookup = Lookup(records: [.call(call.callID)], presence: call.users)
-        var found: Findings?
+        let queries = [Query.record(.call(call.callID))] + call.users.map(Query.devices)
+        var found: [QueryAnswer]?
         if !notes.isEmpty {
             let written = try await store.write(
-                [], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: lookup)
+                [], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: queries)
             call.wrote(notes)
-            found = written.findings
+            found = written.answers
         }
         if found == nil {
             began = clock()
-            found = try await store.read(lookup)
+            found = try await store.read(queries)
         }
-        guard let found, let stored = found.records.first, case .call(let known)? = stored?.record else { return nil }
-        var presence = found.presence
+        guard let found, let stored = found[0].record, case .call(let known) = stored.record else { return nil }
+        var presence = found.dropFirst().map(\.devices)
         let users = known.members.filter { $0.invitedRevision > 0 && !$0.isWithheld }.map(\.userID)
         if users != call.users {
             call.users = users
-            presence = try await store.read(Lookup(presence: users)).presence
+            presence = try await store.devices(of: users)
         }
         let registrations = try await store.registrations(of: users)
         let byUser = { (values: [[DevicePresence]]) in Dictionary(zip(users, values)) { $1 } }
@@ -85,24 +85,24 @@ extension Pusher {
         try await endRegistrations(call)
         guard !call.notes.isEmpty else { return }
         let notes = call.notes.values.sorted { $0.key < $1.key }
-        _ = try await store.write([], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: Lookup())
+        _ = try await store.write([], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: [])
         call.wrote(notes)
     }
 
     // MARK: Judging
 
-    /// Returns the due pushes. Attempts of pushes that are not due (any more) end here.
+    /// Returns the due pushes. Pending pushes that are not due (any more) end here.
     private func judged(_ reading: PushReading, _ call: LeasedCall) -> [DuePush] {
         let time = storeTime
         let judgement = judge.judge(reading, now: time, unsent: call.unsent)
         for state in judgement.settled { call.note(state) }
         for id in judgement.late { tell(call, id, .late) }
         let due = Set(judgement.due.map(\.id))
-        for (id, attempt) in call.attempts where !due.contains(id) && !attempt.isUnderWay {
+        for (id, pending) in call.pending where !due.contains(id) && !pending.isUnderWay {
             // Another worker may have sent the push.
             let phase = reading.pushes.first { $0.key == id.key && $0.invitation == id.invitation }?[id.kind]
             let isOpen = phase == nil || phase == .trying
-            if attempt.expiresAt <= time, isOpen, !judgement.late.contains(id) { tell(call, id, .late) }
+            if pending.expiresAt <= time, isOpen, !judgement.late.contains(id) { tell(call, id, .late) }
             end(id, of: call)
         }
         call.due = judgement.next
@@ -125,47 +125,46 @@ extension Pusher {
         let underWay = call.underWay
         return due.filter { push in
             guard !underWay.contains(push.registration.key) else { return false }
-            // Since the known attempt the device has registered another token or subscription, without an attempt so
-            // far.
-            if push.kind == .ring, let known = call.attempts[push.id], known.target != push.registration.mark {
+            // The device has registered another token or subscription since, for which no attempt was made.
+            if push.kind == .ring, let known = call.pending[push.id], known.target != push.registration.mark {
                 end(push.id, of: call)
             }
-            let known = call.attempts[push.id]
-            guard known != nil || call.attempts.count < LeasedCall.mostAttempts else {
+            let known = call.pending[push.id]
+            guard known != nil || call.pending.count < LeasedCall.mostPending else {
                 call.hasMore = true
                 return false
             }
-            var attempt = known ?? PushAttempt(push)
-            defer { call.attempts[push.id] = attempt }
-            // Another worker has noted this attempt, and may have sent the push.
-            if !attempt.isNoted, push.state[push.kind] == .trying { attempt.mayHaveArrived = true }
-            guard attempt.notBefore <= now else { return false }
+            var pending = known ?? PendingPush(push)
+            defer { call.pending[push.id] = pending }
+            // Another worker has noted this push, and may have sent the push.
+            if pending.step < .noted, push.state[push.kind] == .trying { pending.mayHaveArrived = true }
+            guard pending.notBefore <= now else { return false }
             let provider = provider(of: push.registration)
-            if attempt.slot == nil, slots.take(provider, for: call.callID) { attempt.slot = provider }
-            return attempt.slot != nil
+            if pending.slot == nil, slots.take(provider, for: call.callID) { pending.slot = provider }
+            return pending.slot != nil
         }
     }
 
-    /// Counts the first attempts against the limits of their devices, and ends those beyond a limit. The others are
+    /// Counts new pushes against the limits of their devices, and ends the pushes beyond a limit. The others are
     /// noted as `trying`, to be written with the next reading.
     private func reserve(_ chosen: [DuePush], _ call: LeasedCall) async throws(StoreError) {
         // A `stop` belongs to the ring that it ends, and is never limited: without the `stop` a phone would ring on.
-        let new = chosen.filter { $0.kind != .stop && !(call.attempts[$0.id]?.isReserved ?? false) }
+        let new = chosen.filter { $0.kind != .stop && call.pending[$0.id]?.step ?? .found < .reserved }
         let reservations = new.map { push in
             PushReservation(device: push.registration.device, inviter: push.inviter, id: push.reservation(call.callID))
         }
         let answers = reservations.isEmpty ? [] : try await store.reserve(reservations)
         for (push, mayGo) in zip(new, answers) {
             if mayGo {
-                call.attempts[push.id]?.isReserved = true
+                call.pending[push.id]?.step = .reserved
             } else {
                 call.note(push, .over)
                 tell(call, push.id, .limited)
                 end(push.id, of: call)
             }
         }
-        for push in chosen where !(call.attempts[push.id]?.isNoted ?? true) {
-            call.attempts[push.id]?.isNoted = true
+        for push in chosen where call.pending[push.id]?.step ?? .noted < .noted {
+            call.pending[push.id]?.step = .noted
             if push.state[push.kind] != .trying { call.note(push, .trying) }
         }
     }
@@ -182,23 +181,23 @@ extension Pusher {
     // MARK: Handing over
 
     private func handOver(_ due: DuePush, _ fresh: FreshReading, _ call: LeasedCall) {
-        guard let attempt = call.attempts[due.id], let slot = attempt.slot else { return }
+        guard let pending = call.pending[due.id], let slot = pending.slot else { return }
         // The push must leave before the worker lease ends, because another worker may take the call then.
-        let deadline = min(fresh.began + PushBounds.freshness, sureUntil, now + due.expiresAt - storeTime)
+        let deadline = min(fresh.began + PushBounds.freshness, state.sureUntil, now + due.expiresAt - storeTime)
         guard !isStopping, held[call.callID] === call, clock() < deadline,
-            let push = outgoing(due, fresh.reading.call, hasNewToken: attempt.hasNewToken)
+            let push = outgoing(due, fresh.reading.call, hasNewToken: pending.hasNewToken)
         else { return }
         lastRequest += 1
         switch providers.prepare(push, id: lastRequest, now: storeTime, wall: wall()) {
         case .send(var request):
             request.handOverBefore = deadline
-            call.attempts[due.id]?.isUnderWay = true
+            call.pending[due.id]?.step = .underWay
             call.leavesUntil = max(call.leavesUntil, deadline)
-            flights[request.id] = PushFlight(call: call, due: due, push: push, provider: slot)
-            sender.send(request)
+            attempts[request.id] = PushAttempt(call: call, due: due, push: push, provider: slot)
+            state.sender.send(request)
         case .waitForToken(let request):
             waitingForToken.insert(call.callID)
-            if let request { sender.send(request) }
+            if let request { state.sender.send(request) }
         case .again(let after, let reason):
             tell(call, due.id, .failed, reason: reason)
             failed(due.id, of: call, after)

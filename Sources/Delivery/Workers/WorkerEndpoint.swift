@@ -5,7 +5,7 @@ import SignalingProtocol
 /// An endpoint with the state that this worker keeps for it.
 struct WorkerEndpoint {
     let name: EndpointName
-    let endpoint: WebhookEndpoint
+    let settings: WebhookEndpoint
     let rules: AddressRules
     /// The event patterns of the endpoint, as stored.
     var events: EventPatterns
@@ -22,14 +22,14 @@ struct WorkerEndpoint {
     /// The earliest time for storing the outcome.
     var nextNote: Int64 = 0
     /// The number of lines that this worker has claimed.
-    var held = 0
+    var claimed = 0
     /// Whether there were more lines than this worker could claim.
     var hasMore = false
     /// The time of the next search for lines; nil during the search.
     var nextLook: Int64? = 0
 
     /// The bound of the lines that a worker has claimed; more lines would only wait for the host.
-    static let mostHeld = 64
+    static let mostClaimed = 64
 
     /// Returns nil when the name or a network is invalid.
     init?(_ endpoint: WebhookEndpoint) {
@@ -37,7 +37,7 @@ struct WorkerEndpoint {
         let networks = endpoint.allowedNetworks.compactMap { Network($0) }
         guard networks.count == endpoint.allowedNetworks.count else { return nil }
         self.name = name
-        self.endpoint = endpoint
+        settings = endpoint
         events = endpoint.events
         rules = AddressRules(allowedNetworks: networks)
     }

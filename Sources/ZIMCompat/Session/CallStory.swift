@@ -1,3 +1,4 @@
+internal import BellwireClient
 internal import SignalingProtocol
 
 /// A call as the app knows it, so that the next report has news only: even when two events name a change, when events
@@ -7,7 +8,7 @@ struct CallStory: Sendable {
     private let device: DeviceID
     /// The newest state.
     private(set) var call: CallSnapshot
-    private var told: [UserID: MemberSnapshot] = [:]
+    private var told = ReportedMembers()
 
     /// Creates a story of which the app knows nothing yet.
     init(_ call: CallSnapshot, user: UserID, device: DeviceID) {
@@ -21,7 +22,7 @@ struct CallStory: Sendable {
     init(_ call: CallSnapshot, user: UserID, device: DeviceID, answeredAt time: Int64) {
         self.init(call, user: user, device: device)
         for member in call.members where member.userID != user && member.updatedAt < time {
-            told[member.userID] = member
+            told.note(member)
         }
     }
 
@@ -35,9 +36,8 @@ struct CallStory: Sendable {
     mutating func heard(_ call: CallSnapshot, isOwnDoing: Bool = false) -> [Notice] {
         let known = told
         let before = known[user]
-        let changed = call.members.filter(isNews)
+        let changed = told.news(in: call)
         self.call = call
-        for member in call.members { told[member.userID] = member }
         guard let own = call.member(user) else { return [] }
         if isElsewhere(own) || !isOwnDoing && isAnswer(own, to: before) {
             guard before?.state.isLive == true else { return states(changed.filter { $0.userID != user }, []) }
@@ -63,12 +63,6 @@ struct CallStory: Sendable {
         before?.state.isPending == true && (own.state == .rejected || own.state == .quit)
     }
 
-    private func isNews(_ member: MemberSnapshot) -> Bool {
-        guard let last = told[member.userID] else { return true }
-        // The member was invited again: the changes in between were missed.
-        return last.state != member.state || member.state.isPending && last.expiresAt != member.expiresAt
-    }
-
     private func isInvitation(_ own: MemberSnapshot, _ before: MemberSnapshot?) -> Bool {
         guard let before, before.state.isPending else { return true }
         return before.expiresAt != own.expiresAt
@@ -82,7 +76,7 @@ struct CallStory: Sendable {
     /// is new to the app, only the answer to an invitation that this device has just made counts: other answers were
     /// given to an earlier run of the app.
     private func answers(
-        _ members: [MemberSnapshot], _ known: [UserID: MemberSnapshot], _ isOwnDoing: Bool
+        _ members: [MemberSnapshot], _ known: ReportedMembers, _ isOwnDoing: Bool
     ) -> [MemberSnapshot] {
         members.filter { member in
             guard member.invitedBy == user, known[member.userID]?.state.isPending ?? isOwnDoing else { return false }

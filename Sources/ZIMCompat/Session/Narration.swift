@@ -138,7 +138,7 @@ struct Narration: Sendable {
 
     // MARK: Connection
 
-    private mutating func stands(_ standing: ConnectionState) -> [Notice] {
+    private mutating func stands(_ standing: BellwireConnectionState) -> [Notice] {
         switch standing {
         // After another reported reason, the end of the connection is not news.
         case .disconnected: return connection?.state == .disconnected ? [] : tell(.disconnected, .success)

@@ -24,7 +24,7 @@ final class Session: Sendable {
         /// The notices from before the login callback.
         var waiting: [Notice] = []
         var isClosing = false
-        var standing = ConnectionState.disconnected
+        var standing = BellwireConnectionState.disconnected
         var pages = Pages()
         var rooms = Rooms()
     }

@@ -22,10 +22,10 @@ final class FaultyCallStore: CallStore {
     }
 
     func write(
-        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+        _ commits: [Commit], _ notes: [Note], thenRead queries: [Query]
     ) async throws(StoreError) -> Written {
         let outcomes = try await commits.isEmpty ? [] : commit(commits)
-        var written = try await store.write([], notes, thenRead: lookup)
+        var written = try await store.write([], notes, thenRead: queries)
         written.outcomes = outcomes
         return written
     }
@@ -72,7 +72,7 @@ final class FaultyCallStore: CallStore {
 
     func lookAtClock() async throws(StoreError) -> Bool { try await store.lookAtClock() }
 
-    func read(_ lookup: Lookup) async throws(StoreError) -> Findings { try await store.read(lookup) }
+    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] { try await store.read(queries) }
 
     func due(
         before moment: Milliseconds, limit: Int, besides: Set<RecordID>

@@ -39,14 +39,14 @@ package final class BlockingStore {
 
     // MARK: Records
 
-    package func read(_ lookup: Lookup) throws(StoreError) -> Findings {
-        try wait { store throws(StoreError) in try await store.read(lookup) }
+    package func read(_ queries: [Query]) throws(StoreError) -> [QueryAnswer] {
+        try wait { store throws(StoreError) in try await store.read(queries) }
     }
 
     package func write(
-        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+        _ commits: [Commit], _ notes: [Note], thenRead queries: [Query]
     ) throws(StoreError) -> Written {
-        try wait { store throws(StoreError) in try await store.write(commits, notes, thenRead: lookup) }
+        try wait { store throws(StoreError) in try await store.write(commits, notes, thenRead: queries) }
     }
 
     package func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {

@@ -20,7 +20,7 @@ extension Deciding {
         }
         _ = decision.subject.machine?.acknowledged(by: device.userID, revision: revision, now: now)
         heard(device, &decision)
-        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
+        if call.isOver { decideRest(try facts.presence(of: call.members.map(\.userID)), &decision) }
     }
 
     /// Decides a heartbeat. A device that sends heartbeats assumes that its user is in the call. A device that is not

@@ -9,7 +9,7 @@ extension Deciding {
         }
         guard let machine = decision.subject.machine, let due = machine.nextDeadline, due <= now else { return }
         decision.counts.add(.deadlines)
-        let presence = try presence(of: machine.call.members.map(\.userID))
+        let presence = try facts.presence(of: machine.call.members.map(\.userID))
         var isInviterOnline = false
         if let device = machine.call.members[0].device {
             let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
@@ -42,7 +42,7 @@ extension Deciding {
     /// Decides resends of deliveries that were held back from the device.
     func decideReleased(_ device: DeviceAddress, _ decision: inout Decision) throws(Undecided) {
         guard let call = decision.call, call.hasMember(device.userID) else { return }
-        let presence = try presence(of: [device.userID])
+        let presence = try facts.presence(of: [device.userID])
         pace(delivering.resend(to: device, of: call, decision.subject.acks, presence), of: call, &decision)
     }
 

@@ -74,7 +74,7 @@ extension Deciding {
             return
         }
         guard case .message(let messageID, let user) = id else { return }
-        if settings.users == .known, try profile(of: user) == nil {
+        if settings.users == .known, try facts.profiles(of: [user])[user] == nil {
             reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
             return
         }
@@ -86,7 +86,7 @@ extension Deciding {
             return
         }
         let ttl = request.ttl.map { Milliseconds($0) * 1000 } ?? settings.messageTTL
-        let isWithheld = try !blocking(received.device.userID, among: [user]).isEmpty
+        let isWithheld = try !facts.blocking(received.device.userID, among: [user]).isEmpty
         let message = PeerMessage(
             request, messageID: messageID, origin: received.key, ttl: ttl, isWithheld: isWithheld, now: now)
         decision.message = message
@@ -94,21 +94,12 @@ extension Deciding {
         reply(received, .answer(answer(message)), &decision)
     }
 
-    private func profile(of user: UserID) throws(Undecided) -> UserProfile? {
-        guard let profile = facts.profiles[user] else { throw .needs(Lookup(profiles: [user])) }
-        return profile
-    }
-
     /// Returns the refusal when too many messages wait for the recipient or from the sender, or when too many bytes
     /// were sent to the recipient.
     private func crowd(
         of bytes: Int, from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
     ) throws(Undecided) -> SignalingError? {
-        guard let inbox = facts.inboxes[recipient], let waiting = facts.waitingMessages[sender] else {
-            var lookup = Lookup()
-            lookup.expectCrowd(from: sender, to: recipient, now: now)
-            throw .needs(lookup)
-        }
+        let (inbox, waiting) = try facts.waitingMessages(from: sender, to: recipient)
         guard inbox < ServiceBounds.messagesPerRecipient else {
             decision.counts.add(.limited, "messagesPerRecipient")
             return SignalingError(
@@ -171,19 +162,22 @@ extension Deciding {
     }
 }
 
-extension Lookup {
-    /// Adds the queries that the decision about a new message will need.
-    package mutating func expect(
+extension [Query] {
+    /// Returns the queries that the decision about a new message will need.
+    package static func sending(
         _ request: Request.Message, from sender: UserID, _ settings: ServiceSettings, now: Milliseconds
-    ) {
-        expectCrowd(from: sender, to: request.to, now: now)
-        blocks.append(Block(by: request.to, of: sender))
-        if settings.users == .known { profiles.append(request.to) }
+    ) -> [Query] {
+        var queries = waitingMessages(from: sender, to: request.to, now: now)
+        queries.append(.block(Block(by: request.to, of: sender)))
+        if settings.users == .known { queries.append(.profile(request.to)) }
+        return queries
     }
 
-    fileprivate mutating func expectCrowd(from sender: UserID, to recipient: UserID, now: Milliseconds) {
-        messages.append(MessageList(for: recipient, limit: ServiceBounds.messagesPerRecipient))
-        outstanding.append(OutstandingCount(.messages, of: sender, after: now))
+    static func waitingMessages(from sender: UserID, to recipient: UserID, now: Milliseconds) -> [Query] {
+        [
+            .messages(MessageList(for: recipient, limit: ServiceBounds.messagesPerRecipient)),
+            .outstanding(OutstandingCount(.messages, of: sender, after: now)),
+        ]
     }
 }
 

@@ -28,31 +28,43 @@ package struct Arrival {
 
     package var device: DeviceAddress { change.session.device }
 
-    /// Returns the queries for users whose devices came online, in the order of the users.
-    package static func lookup(_ users: [UserID], _ settings: ServiceSettings, now: Milliseconds) -> Lookup {
+    /// The queries of an arrival, in the order in which `init` takes the answers.
+    private static func queries(_ user: UserID, _ settings: ServiceSettings, now: Milliseconds) -> [Query] {
         let recent = now - settings.calls.endedRetention
-        // A further call beyond the limit tells whether calls are left out.
-        let live = users.map { CallList.live(of: $0, limit: ServiceBounds.callsPerWelcome + 1) }
-        let ended = users.map { CallList(of: $0, endedAfter: recent, limit: ServiceBounds.callsPerWelcome) }
-        return Lookup(
-            presence: users, calls: live + ended,
-            messages: users.map { MessageList(for: $0, limit: ServiceBounds.messagesPerWelcome) })
+        return [
+            .devices(user),
+            // A further call beyond the limit tells whether calls are left out.
+            .calls(.live(of: user, limit: ServiceBounds.callsPerWelcome + 1)),
+            .calls(CallList(of: user, endedAfter: recent, limit: ServiceBounds.callsPerWelcome)),
+            .messages(MessageList(for: user, limit: ServiceBounds.messagesPerWelcome)),
+        ]
     }
 
-    /// Returns the arrivals of all changes, from the facts that `lookup` asked for.
-    package static func all(_ changes: [PresenceChange], _ findings: Findings, now: Milliseconds) -> [Arrival] {
-        changes.indices.map { index in
-            let change = changes[index]
-            let live = findings.calls[index]
-            let listed = Array(live.prefix(ServiceBounds.callsPerWelcome))
-            // The device gets queued messages at the beginning of a session, not with each renewal of its presence.
-            let known = findings.presence[index].first { $0.device == change.session.device }
-            let isNew = known.map { $0.since + ServiceBounds.newSession > now } ?? false
-            return Arrival(
-                change: change, live: listed, omitted: live.count - listed.count,
-                undelivered: listed + findings.calls[changes.count + index].filter { !live.contains($0) },
-                messages: isNew ? findings.messages[index] : [])
+    /// Returns the queries for these users, whose devices came online.
+    package static func queries(_ users: [UserID], _ settings: ServiceSettings, now: Milliseconds) -> [Query] {
+        users.flatMap { queries($0, settings, now: now) }
+    }
+
+    /// Returns the arrivals of all changes, from the answers to `queries` about their users.
+    package static func all(_ changes: [PresenceChange], _ answers: [QueryAnswer], now: Milliseconds) -> [Arrival] {
+        let size = answers.count / max(1, changes.count)
+        return changes.enumerated().map { place, change in
+            Arrival(change, answers[place * size..<(place + 1) * size], now: now)
         }
+    }
+
+    private init(_ change: PresenceChange, _ answers: ArraySlice<QueryAnswer>, now: Milliseconds) {
+        let first = answers.startIndex
+        let (devices, calls) = (answers[first].devices, answers[first + 1].calls)
+        let listed = Array(calls.prefix(ServiceBounds.callsPerWelcome))
+        // The device gets queued messages at the beginning of a session, not with each renewal of its presence.
+        let known = devices.first { $0.device == change.session.device }
+        let isNew = known.map { $0.since + ServiceBounds.newSession > now } ?? false
+        self.change = change
+        live = listed
+        omitted = calls.count - listed.count
+        undelivered = listed + answers[first + 2].calls.filter { !calls.contains($0) }
+        messages = isNew ? answers[first + 3].messages : []
     }
 
     /// Returns the live calls that have the user as a member. The list may also name a call that was about to invite
@@ -64,7 +76,7 @@ package struct Arrival {
     /// Returns the `welcome` for the device, with the user's live calls. The welcome leaves out calls that would exceed
     /// the limit of bytes. `tokenExpiresAt` is by the same clock as `now`.
     package func welcome(
-        _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds,
+        _ calls: [Call], _ iceServers: [BellwireIceServer], _ settings: ServiceSettings, now: Milliseconds,
         tokenExpiresAt: Milliseconds?
     ) -> [UInt8] {
         func payload(_ listed: [CallSnapshot]) -> [UInt8] {

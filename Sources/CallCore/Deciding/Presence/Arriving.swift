@@ -8,7 +8,7 @@ extension Deciding {
         _ = decision.subject.machine?.cameOnline(device)
         decision.refresh.append(device)
         guard let call = decision.call else { return }
-        let presence = try presence(of: [device.userID])
+        let presence = try facts.presence(of: [device.userID])
         let views = delivering.views(of: device.userID, decision.subject.acks, presence)
         guard var view = views.first(where: { $0.address == device }) else { return }
         // The call has ended since the welcome was made, possibly with an end time before this session began. The

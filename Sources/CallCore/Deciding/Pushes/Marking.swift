@@ -6,9 +6,7 @@ extension Deciding {
     /// Returns the users in `users` with a push registration; nil when the deployment sends no pushes.
     func pushable(_ users: [UserID]) throws(Undecided) -> [UserID]? {
         guard facts.isPushing else { return nil }
-        let unknown = users.filter { facts.registered[$0] == nil }
-        guard unknown.isEmpty else { throw .needs(Lookup(registered: unknown.unique)) }
-        return users.filter { facts.registered[$0] ?? false }
+        return try facts.registered(among: users)
     }
 
     /// Decides that a device of the user has registered. The registration is stored already, so each later invitation

@@ -54,7 +54,7 @@ extension Deciding {
         if decision.subject.alias != nil, let target = decision.call?.callID {
             // Another copy of this invite is about to be merged into the call to which its alias points, or was merged
             // since that call was loaded.
-            if let holder = try records([target])[0], isMergeable(holder) { return holder }
+            if let holder = try facts.records([target])[0], isMergeable(holder) { return holder }
         }
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
         if let holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable) {
@@ -62,7 +62,7 @@ extension Deciding {
         }
         // A user who rings another user in two calls has a single claim. When the later call is over, the earlier call
         // rings on.
-        let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID }
-        return try records(callIDs).compactMap(\.self).first(where: isMergeable)
+        let callIDs = try facts.liveCalls(of: [user])[0].filter { $0 != callID }
+        return try facts.records(callIDs).compactMap(\.self).first(where: isMergeable)
     }
 }

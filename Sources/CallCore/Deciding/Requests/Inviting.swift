@@ -22,7 +22,7 @@ extension Deciding {
         if invite.isMergeable, !isCancelled {
             if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
         }
-        let withheld = try blocking(user, among: invite.invitees)
+        let withheld = try facts.blocking(user, among: invite.invitees)
         let reserved = decision.reserved.count
         let limited = try limit(
             invite.invitees, by: user, bytes: invite.approximateBytes, withheld: withheld, &decision)
@@ -67,11 +67,11 @@ extension Deciding {
     func deservedHolder(
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
     ) throws(Undecided) -> StoredRecord? {
-        guard let known = facts.holders[claim] else { throw .needs(Lookup(claims: [claim])) }
+        let known = try facts.holder(of: claim)
         decision.expectedHolders.removeAll { $0.claim == claim }
         decision.expectedHolders.append((claim, known))
         guard let holder = known, !own.contains(holder.callID) else { return nil }
-        let stored = try records([holder.callID])[0]
+        let stored = try facts.records([holder.callID])[0]
         if let stored, case .call(let call) = stored.record, deserves(call) { return stored }
         // An unreadable record deserves no claim, and no coordinator can change such a record.
         if stored?.record == .unreadable || facts.fenced.contains(holder) { return nil }
@@ -85,11 +85,11 @@ extension Deciding {
 
     /// Returns the users in `users` who are calling, are being called or are in a live call.
     private func busy(_ users: [UserID]) throws(Undecided) -> [UserID] {
-        let lists = try liveCalls(of: users)
-        _ = try records(lists.flatMap(\.self))
+        let lists = try facts.liveCalls(of: users)
+        _ = try facts.records(lists.flatMap(\.self))
         var busy: [UserID] = []
         for (user, callIDs) in zip(users, lists) {
-            let isBusy = try records(callIDs).contains { stored in
+            let isBusy = try facts.records(callIDs).contains { stored in
                 guard case .call(let call)? = stored?.record else { return false }
                 return call.isLive && call.member(user)?.state.isLive ?? false
             }

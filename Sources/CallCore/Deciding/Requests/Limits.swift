@@ -43,7 +43,7 @@ extension Deciding {
     private func wait(
         of user: UserID, toInvite invitee: UserID, _ bytes: Int, _ decision: inout Decision
     ) throws(Undecided) -> Int? {
-        guard let live = facts.liveInvitations[user] else { throw needsQuotas(of: user) }
+        let live = try facts.liveInvitations(of: user, settings)
         let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count { $0 == invitee } : 0) }
         guard live.byInvitee[invitee, default: 0] + own < settings.quotas.pairInvitations else {
             decision.counts.add(.limited, "pairInvitations")
@@ -73,8 +73,7 @@ extension Deciding {
     /// the user. `invitees` is empty for a call that rings no user, because such a call is stored like other calls.
     func checkQuotas(of user: UserID, inviting invitees: [UserID], _ decision: inout Decision) throws {
         if settings.quotas.storedBytes > 0 {
-            guard let stored = facts.storedBytes[user] else { throw needsQuotas(of: user) }
-            guard stored <= settings.quotas.storedBytes else {
+            guard try facts.storedBytes(of: user, settings) <= settings.quotas.storedBytes else {
                 decision.counts.add(.limited, "storedBytes")
                 throw SignalingError(
                     .rateLimited, "the stored calls of this user take as much room as allowed",
@@ -82,9 +81,7 @@ extension Deciding {
             }
         }
         guard !invitees.isEmpty else { return }
-        guard let live = facts.liveInvitations[user] else {
-            throw needsQuotas(of: user)
-        }
+        let live = try facts.liveInvitations(of: user, settings)
         let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count : 0) }
         guard live.count + own + invitees.count <= settings.quotas.liveInvitations else {
             decision.counts.add(.limited, "liveInvitations")
@@ -93,25 +90,15 @@ extension Deciding {
         }
         decision.rings.append((user, invitees))
     }
-
 }
 
-extension Deciding {
-    private func needsQuotas(of user: UserID) -> Undecided {
-        var lookup = Lookup()
-        lookup.expectQuotas(of: user, settings, now: now)
-        return .needs(lookup)
-    }
-}
-
-extension Lookup {
-    /// Adds the queries for the quotas of an inviting user.
-    package mutating func expectQuotas(of user: UserID, _ settings: ServiceSettings, now: Milliseconds) {
-        outstanding.append(
-            OutstandingCount(.invitations, of: user, after: now, limit: settings.quotas.liveInvitations))
-        guard settings.quotas.storedBytes > 0 else { return }
+extension [Query] {
+    /// Returns the queries for the quotas of an inviting user.
+    package static func quotas(of user: UserID, _ settings: ServiceSettings, now: Milliseconds) -> [Query] {
+        let count = OutstandingCount(.invitations, of: user, after: now, limit: settings.quotas.liveInvitations)
+        guard settings.quotas.storedBytes > 0 else { return [.outstanding(count)] }
         let period = settings.storedPeriod(at: now)
-        stored += [StoredPeriod(of: user, number: period), StoredPeriod(of: user, number: period - 1)]
+        return [.outstanding(count), .storedBytes(StoredPeriods(of: user, numbers: [period, period - 1]))]
     }
 }
 
@@ -119,6 +106,21 @@ extension ServiceSettings {
     /// Returns the number of the period at `now`. A period is as long as calls are kept, so that the bytes of a period
     /// are forgotten in the course of the next period.
     package func storedPeriod(at now: Milliseconds) -> Int64 { now / historyRetention }
+
+    /// A bound on each stored count, above the size of any store, so that a damaged count does not overflow.
+    private static var largestStoredCount: Int { 1 << 50 }
+
+    /// Returns the bytes that count for a user, given the bytes stored in the period at `now` and in the period before:
+    /// all bytes of the first, and of the second the share that is still kept.
+    func keptBytes(_ stored: [Int], at now: Milliseconds) -> Int {
+        var sum = 0
+        for (place, bytes) in stored.enumerated() {
+            let rest = historyRetention - now % historyRetention
+            let share = place == 0 ? 1 : Double(rest) / Double(historyRetention)
+            sum += Int(Double(min(max(bytes, 0), Self.largestStoredCount)) * share)
+        }
+        return sum
+    }
 }
 
 extension Decision {

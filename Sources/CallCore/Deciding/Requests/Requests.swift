@@ -114,7 +114,7 @@ extension Deciding {
         case .join(let join):
             let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
             try checkBytes(of: user, in: machine.call, &decision)
-            let profile = !machine.call.hasMember(user) ? try profiles(of: [user])[user] : nil
+            let profile = !machine.call.hasMember(user) ? try facts.profiles(of: [user])[user] : nil
             try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
         case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
         case .cancel(let cancel) where decision.subject.alias != nil:
@@ -130,7 +130,7 @@ extension Deciding {
             // A user outside of the call learns no facts and uses up no limits.
             try machine.getRequested(by: user)
             try checkBytes(of: user, in: machine.call, &decision)
-            let withheld = try blocking(user, among: add.invitees)
+            let withheld = try facts.blocking(user, among: add.invitees)
             let reserved = decision.reserved.count
             let limited = try limit(
                 add.invitees, by: user,

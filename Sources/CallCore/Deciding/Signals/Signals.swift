@@ -11,7 +11,7 @@ extension Deciding {
             guard let call = decision.call, isOwnID else { throw .callNotFound }
             let errors = try call.judge(received.signal, from: received.device.userID)
             let reached = call.recipients(of: received.signal, from: received.device.userID)
-            let signal = Signal(
+            let signal = BellwireSignal(
                 callID: call.callID, from: received.device, seq: received.signal.seq, stream: received.signal.stream,
                 data: received.signal.data)
             if !reached.isEmpty { decision.signals.append(PassedSignal(signal: signal, devices: reached)) }

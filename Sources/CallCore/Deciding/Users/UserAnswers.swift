@@ -14,14 +14,20 @@ package struct UserAnswers {
         devices.contains { $0.isReachable(at: now, lease: settings.presence.lease) }
     }
 
-    /// Returns the answer to a query for users. `found` holds their profiles and presence, and whether each user has
-    /// blocked the asking user. A user who has blocked the asking user always looks offline.
-    package func users(_ users: [UserID], _ found: Findings) -> Response.Outcome {
+    /// Returns the queries of `users` for the asking user, in the order of their answers.
+    package func queries(_ users: [UserID], askedBy user: UserID) -> [Query] {
+        users.map(Query.devices) + users.map(Query.profile) + users.map { .block(Block(by: $0, of: user)) }
+    }
+
+    /// Returns the answer to a request for users, given the answers to `queries`. A user who has blocked the asking
+    /// user always looks offline.
+    package func users(_ users: [UserID], _ answers: [QueryAnswer]) -> Response.Outcome {
         var known: [UserSnapshot] = []
         var errors: [UserError] = []
         for (index, user) in users.enumerated() {
-            if let profile = found.profiles[index] {
-                let isOnline = !found.isBlocked[index] && isOnline(found.presence[index])
+            if let profile = answers[users.count + index].profile {
+                let isBlocked = answers[2 * users.count + index].isBlocked
+                let isOnline = !isBlocked && isOnline(answers[index].devices)
                 known.append(profile.snapshot(of: user, isOnline: isOnline))
             } else {
                 errors.append(UserError(userID: user, code: .userNotRegistered))

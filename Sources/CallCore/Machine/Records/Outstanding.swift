@@ -85,6 +85,19 @@ package struct StoredPeriod: Hashable, Sendable {
     }
 }
 
+/// A query for the bytes of some of a user's periods. The store answers the periods of a user together.
+package struct StoredPeriods: Hashable, Sendable {
+    package let user: UserID
+    package let numbers: [Int64]
+
+    package init(of user: UserID, numbers: [Int64]) {
+        self.user = user
+        self.numbers = numbers
+    }
+
+    package var periods: [StoredPeriod] { numbers.map { StoredPeriod(of: user, number: $0) } }
+}
+
 /// A number of bytes to add to a period's count.
 package struct StoredCharge: Equatable, Sendable {
     package let period: StoredPeriod

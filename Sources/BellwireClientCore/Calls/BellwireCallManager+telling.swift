@@ -2,15 +2,15 @@ import SignalingProtocol
 import Synchronization
 
 /// How events of the client change the manager's call.
-extension CallManager {
-    func rings(_ call: Call) {
+extension BellwireCallManager {
+    func rings(_ call: BellwireCall) {
         guard call.ownMember?.state.isPending ?? false else { return }
         if begin(.ringing, .remoteCall, call) { return follow(call) }
         guard !crosses(call) else { return }
         isBusy(for: call)
     }
 
-    private func isBusy(for call: Call) {
+    private func isBusy(for call: BellwireCall) {
         switch policies.busy {
         case .tell: waiting.tell(call)
         case .reject: Task { try? await call.reject(WellKnownReason.busy) }
@@ -19,7 +19,7 @@ extension CallManager {
 
     /// Whether the ringing call and the call that this user makes are the same, or will be the same after a glare
     /// merge.
-    private func crosses(_ call: Call) -> Bool {
+    private func crosses(_ call: BellwireCall) -> Bool {
         current.withLock { current in
             if current.call?.id == call.id || current.callID == call.id { return true }
             guard policies.glare == .merge, current.state == .calling, current.call == nil,
@@ -32,7 +32,7 @@ extension CallManager {
 
     /// Begins a call if the manager is idle; returns false otherwise.
     func begin(
-        _ state: State, _ reason: Reason, _ call: Call? = nil, id: CallID? = nil, to callees: [UserID] = []
+        _ state: State, _ reason: Reason, _ call: BellwireCall? = nil, id: CallID? = nil, to callees: [UserID] = []
     ) -> Bool {
         current.withLock { current in
             guard current.state == .idle else { return false }
@@ -43,8 +43,8 @@ extension CallManager {
         }
     }
 
-    func follow(_ call: Call) {
-        // After a glare merge the call may be another call than the requested call.
+    func follow(_ call: BellwireCall) {
+        // After a glare merge this may be another call than the requested one.
         let others = current.withLock { current in
             (current.call, current.callID) = (call, call.id)
             defer { current.crossing = [] }
@@ -61,7 +61,7 @@ extension CallManager {
         }
     }
 
-    private func changed(_ call: Call, _ change: CallChange) {
+    private func changed(_ call: BellwireCall, _ change: CallChange) {
         switch change {
         case .active, .member: answered(call)
         case .handledElsewhere: over(call.id, call, .handledElsewhere)
@@ -74,20 +74,20 @@ extension CallManager {
 
     /// Advances the call when an invitee has answered this user's call, or this user has answered on this device. While
     /// this user's phone still rings, the answer of another invitee changes nothing.
-    private func answered(_ call: Call) {
+    private func answered(_ call: BellwireCall) {
         guard call.isHere, call.state == .active || call.endReason == .answered else { return }
         advance(call, to: .connecting, state == .calling ? .remoteAccepted : .localAccepted)
     }
 
     /// Handles a call's end. The service ends a common call with the answer; for the app the call begins then.
-    private func ended(_ call: Call, _ reason: EndReason?) {
+    private func ended(_ call: BellwireCall, _ reason: EndReason?) {
         guard reason == .answered else { return over(call.id, call, self.reason(call, remoteReason(reason))) }
         guard call.isHere else { return over(call.id, call, self.reason(call, ownReason(call))) }
         answered(call)
     }
 
     /// Returns why this user has left the call, while others may still be in the call.
-    private func ownReason(_ call: Call) -> Reason {
+    private func ownReason(_ call: BellwireCall) -> Reason {
         guard let own = call.ownMember else { return .gone }
         switch own.state {
         case .timeout: return .timeout
@@ -111,12 +111,12 @@ extension CallManager {
         }
     }
 
-    /// Returns this user's own last step as the reason; `other` without such a step.
-    private func reason(_ call: Call, _ other: Reason) -> Reason {
+    /// Returns this user's own last step as the reason, if there was one, and `other` otherwise.
+    private func reason(_ call: BellwireCall, _ other: Reason) -> Reason {
         current.withLock { $0.call?.id == call.id ? $0.intent : nil } ?? other
     }
 
-    func advance(_ call: Call, to state: State, _ reason: Reason) {
+    func advance(_ call: BellwireCall, to state: State, _ reason: Reason) {
         current.withLock { current in
             guard current.call?.id == call.id, isForward(current.state, state) else { return }
             (current.state, current.intent) = (state, nil)
@@ -132,8 +132,8 @@ extension CallManager {
     }
 
     /// Ends the manager's call. `call` is nil for a call that the service has not created.
-    func over(_ callID: CallID?, _ call: Call?, _ reason: Reason) {
-        let crossing = current.withLock { current -> [Call] in
+    func over(_ callID: CallID?, _ call: BellwireCall?, _ reason: Reason) {
+        let crossing = current.withLock { current -> [BellwireCall] in
             guard current.state != .idle, current.callID == callID else { return [] }
             defer { current = Current(number: current.number) }
             hub.tell(Change(state: .idle, reason: reason, call: call))

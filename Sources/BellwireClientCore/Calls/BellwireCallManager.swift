@@ -10,19 +10,19 @@ import Synchronization
 ///
 /// `Policies.busy` decides whether calls that ring meanwhile are delivered or rejected; two users who call each other
 /// at the same time are connected when `Policies.glare` is `merge`. All methods may be called from any task.
-public final class CallManager: Sendable {
+public final class BellwireCallManager: Sendable {
     struct Current {
         /// The number of the present call, counted by this manager.
         var number = 0
         var state = State.idle
-        var call: Call?
+        var call: BellwireCall?
         /// The id of this user's call, also before the service has answered.
         var callID: CallID?
         /// The users that this user calls.
         var callees: [UserID] = []
         /// Ringing calls of these users, which the service may merge with the own call (glare).
-        var crossing: [Call] = []
-        /// This user's last step, which is the reason for the service's next event.
+        var crossing: [BellwireCall] = []
+        /// This user's last step, the reason of the service's next event.
         var intent: Reason?
     }
 
@@ -30,7 +30,7 @@ public final class CallManager: Sendable {
     let policies: Policies
     let current = Mutex(Current())
     let hub = EventHub<Change>(limit: 256)
-    let waiting = EventHub<Call>(limit: 256)
+    let waiting = EventHub<BellwireCall>(limit: 256)
 
     /// Creates a manager that takes over the incoming calls of `client` from now on. The manager does not connect the
     /// client.
@@ -54,13 +54,13 @@ public final class CallManager: Sendable {
     /// The state of the manager's call.
     public var state: State { current.withLock(\.state) }
     /// The manager's call; nil in `idle`, and in `calling` before the service has answered.
-    public var call: Call? { current.withLock(\.call) }
+    public var call: BellwireCall? { current.withLock(\.call) }
     /// The changes of the state, each once. Each access returns another reader; the first reader also gets the earlier
     /// changes. Ends with the client.
     public var changes: AsyncStream<Change> { hub.stream() }
     /// With `Policies.busy == .tell`: the calls that ring while there is another call. `take(_:)` makes a waiting call
     /// the manager's call. Ends with the client.
-    public var waitingCalls: AsyncStream<Call> { waiting.stream() }
+    public var waitingCalls: AsyncStream<BellwireCall> { waiting.stream() }
 
     // MARK: Requests of this user
 
@@ -72,7 +72,7 @@ public final class CallManager: Sendable {
     public func call(
         _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
         push: Request.Push? = nil
-    ) async throws(SignalingError) -> Call {
+    ) async throws(SignalingError) -> BellwireCall {
         let callID = SignalingClient.makeCallID()
         guard begin(.calling, .localCall, id: callID, to: users) else { throw Self.isBusy }
         let invite = Request.Invite(
@@ -107,7 +107,7 @@ public final class CallManager: Sendable {
     ///
     /// - Throws: the errors of `call(_:)` for several users; `badRequest` for a text that is not a user id.
     @discardableResult
-    public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> Call {
+    public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> BellwireCall {
         try await call([UserID(word: user)], media: media)
     }
 
@@ -115,7 +115,7 @@ public final class CallManager: Sendable {
     /// the call. The app must hang up the present call before.
     ///
     /// - Throws: `invalidState` when there is another call, or when the waiting call does not ring any more.
-    public func take(_ call: Call) throws(SignalingError) {
+    public func take(_ call: BellwireCall) throws(SignalingError) {
         guard call.ownMember?.state.isPending ?? false else {
             throw SignalingError(.invalidState, "the call does not ring any more")
         }
@@ -125,7 +125,7 @@ public final class CallManager: Sendable {
 
     /// Accepts the call that rings.
     ///
-    /// - Throws: `invalidState` when no call rings; the errors of `Call.accept`.
+    /// - Throws: `invalidState` when no call rings; the errors of `BellwireCall.accept`.
     public func accept(extendedData: String? = nil) async throws(SignalingError) {
         let call = try call(in: .ringing, as: .localAccepted)
         try await perform(call) { call throws(SignalingError) in try await call.accept(extendedData: extendedData) }
@@ -134,15 +134,15 @@ public final class CallManager: Sendable {
 
     /// Rejects the call that rings.
     ///
-    /// - Throws: `invalidState` when no call rings; the errors of `Call.reject`.
+    /// - Throws: `invalidState` when no call rings; the errors of `BellwireCall.reject`.
     public func reject(_ reason: String = WellKnownReason.declined) async throws(SignalingError) {
         let call = try call(in: .ringing, as: .localRejected)
         try await perform(call) { call throws(SignalingError) in try await call.reject(reason) }
         over(call.id, call, .localRejected)
     }
 
-    /// Ends the present call: cancels, rejects or hangs up (`Call.hangUp`); this user leaves a call of several members,
-    /// which goes on. A call without a response is cancelled under its id. Does nothing in `idle`.
+    /// Ends the present call: cancels, rejects or hangs up (`BellwireCall.hangUp`); this user leaves a call of several
+    /// members, which goes on. A call without a response is cancelled under its id. Does nothing in `idle`.
     public func hangUp() async throws(SignalingError) {
         switch state {
         case .idle: return
@@ -185,8 +185,8 @@ public final class CallManager: Sendable {
 
     private static let isBusy = SignalingError(.invalidState, "there is a call already")
 
-    private func call(in state: State, as intent: Reason) throws(SignalingError) -> Call {
-        let call = current.withLock { current -> Call? in
+    private func call(in state: State, as intent: Reason) throws(SignalingError) -> BellwireCall {
+        let call = current.withLock { current -> BellwireCall? in
             guard current.state == state else { return nil }
             current.intent = intent
             return current.call
@@ -197,7 +197,7 @@ public final class CallManager: Sendable {
 
     /// Sends a request; a failed request is not the reason of later events.
     private func perform(
-        _ call: Call, _ request: (Call) async throws(SignalingError) -> Void
+        _ call: BellwireCall, _ request: (BellwireCall) async throws(SignalingError) -> Void
     ) async throws(SignalingError) {
         do throws(SignalingError) {
             try await request(call)

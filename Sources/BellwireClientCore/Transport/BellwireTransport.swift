@@ -1,8 +1,8 @@
 /// A transport carries messages to a broker and back: any MQTT client. The SDK makes connections in succession, each
 /// with a session and a will of its own (docs/protocol.md, section 1), and decides itself when to reconnect.
 ///
-/// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK does these tasks.
-public protocol Transport: Sendable {
+/// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK has these.
+public protocol BellwireTransport: Sendable {
     /// Connects with a clean session and the will, subscribes to all topics with QoS 1, and returns when the broker has
     /// granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never
     /// twice at once, and with `closed` as the last event, once, whatever the reason for the end. A connection that was
@@ -10,21 +10,21 @@ public protocol Transport: Sendable {
     ///
     /// The SDK gives up after 10 s and cancels the task.
     ///
-    /// - Throws: `TransportError` of kind `unreachable`, `refused`, `tls` or another kind that says why there is no
-    ///   connection.
+    /// - Throws: `BellwireTransportError` of kind `unreachable`, `refused`, `tls` or another kind that says why there
+    ///   is no connection.
     func connect(
-        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
-    ) async throws(TransportError) -> any TransportConnection
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection
 }
 
 /// An open connection to the broker.
-public protocol TransportConnection: Sendable {
+public protocol BellwireTransportConnection: Sendable {
     /// Hands over a message, to be sent in the order of the calls, and returns at once. A lost connection drops the
     /// message and reports `closed`.
     ///
-    /// - Throws: `TransportError` of kind `invalid` when this message can never be sent, such as a message that is
-    ///   larger than the broker accepts.
-    func publish(_ message: OutgoingMessage) throws(TransportError)
+    /// - Throws: `BellwireTransportError` of kind `invalid` when this message can never be sent, such as a message that
+    ///   is larger than the broker accepts.
+    func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError)
 
     /// Asks the broker for a sign of life (PINGREQ), and ends the connection when none comes in some seconds: the SDK
     /// doubts that the broker is still there. An adapter that cannot do this does nothing.
@@ -35,12 +35,12 @@ public protocol TransportConnection: Sendable {
     func close() async
 }
 
-extension TransportConnection {
+extension BellwireTransportConnection {
     public func probe() {}
 }
 
 /// The contents of CONNECT and SUBSCRIBE.
-public struct ConnectionRequest: Sendable {
+public struct BellwireConnectionRequest: Sendable {
     /// The MQTT client id, `{user}/{device}`, encoded (docs/protocol.md, section 1).
     public var clientID: String
     /// The MQTT username: the user id, encoded.
@@ -48,13 +48,13 @@ public struct ConnectionRequest: Sendable {
     /// The MQTT password: the token; nil when there is no token.
     public var password: String?
     /// The message that the broker publishes when the connection is lost; nil for a client that only asks.
-    public var will: OutgoingMessage?
+    public var will: BellwireOutgoingMessage?
     public var keepAlive: Duration
     /// The topics to subscribe to, with QoS 1.
     public var topics: [String]
 
     public init(
-        clientID: String, username: String, password: String?, will: OutgoingMessage?, keepAlive: Duration,
+        clientID: String, username: String, password: String?, will: BellwireOutgoingMessage?, keepAlive: Duration,
         topics: [String]
     ) {
         self.clientID = clientID
@@ -67,7 +67,7 @@ public struct ConnectionRequest: Sendable {
 }
 
 /// A message to be published with QoS 1, never retained.
-public struct OutgoingMessage: Sendable, Equatable {
+public struct BellwireOutgoingMessage: Sendable, Equatable {
     public var topic: String
     public var payload: [UInt8]
     /// Seconds after which the broker drops the undelivered message, with MQTT 5; nil for never.
@@ -81,15 +81,15 @@ public struct OutgoingMessage: Sendable, Equatable {
 }
 
 /// An event of a connection.
-public enum TransportEvent: Sendable {
+public enum BellwireTransportEvent: Sendable {
     /// A message arrived. `isRetained` is the packet's retain flag.
     case received(payload: [UInt8], isRetained: Bool)
     /// The connection has ended. Final.
-    case closed(TransportError)
+    case closed(BellwireTransportError)
 }
 
 /// The reason why there is no connection, or why a message cannot be sent.
-public struct TransportError: Error, Sendable, Equatable, CustomStringConvertible {
+public struct BellwireTransportError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Kind: Sendable, Equatable {
         /// The broker cannot be reached.
         case unreachable

@@ -5,9 +5,9 @@ import Testing
 @testable import Coordinator
 
 /// What can be foreseen is gathered before anything is decided; what cannot is asked for, and counted (docs/decisions/0016).
-@Suite struct LookupTests {
+@Suite struct QueryTests {
     private let world = World()
-    private var lookups: Int { world.service.counters[.lookups] }
+    private var queries: Int { world.service.counters[.lookups] }
 
     @Test(arguments: [CallMode.common, .advanced])
     func aPlainCallAsksForNothing(mode: CallMode) {
@@ -16,7 +16,7 @@ import Testing
         #expect(bob.accept()?.call != nil)
         if mode == .advanced { #expect(alice.request(.end(.init(callID: callID)))?.call != nil) }
         world.pass(seconds: 30)
-        #expect(lookups == 0)
+        #expect(queries == 0)
     }
 
     @Test func aCallThatIsTakenBackAsksForNothing() {
@@ -24,14 +24,14 @@ import Testing
         _ = world.phone("bob/phone")
         alice.invite("bob") { $0.timeout = 5 }
         #expect(alice.cancel()?.call != nil)
-        #expect(lookups == 0)
+        #expect(queries == 0)
     }
 
     @Test func aMergeAsksForTheOtherCall() {
         let (alice, bob) = (world.phone("alice/phone"), world.phone("bob/phone"))
         alice.invite("bob")
         #expect(bob.invite("alice", callID: "b") { $0.glare = .merge }?.success?.merged == true)
-        #expect((1...2).contains(lookups))
+        #expect((1...2).contains(queries))
     }
 
     @Test func whoIsBusyIsAskedFor() {
@@ -39,6 +39,6 @@ import Testing
         _ = world.phone("bob/phone")
         alice.invite("bob")
         #expect(carol.invite("bob", callID: "b") { $0.ifBusy = .reject }?.call?.endReason == .busy)
-        #expect((1...2).contains(lookups), "bob's calls, and their records")
+        #expect((1...2).contains(queries), "bob's calls, and their records")
     }
 }

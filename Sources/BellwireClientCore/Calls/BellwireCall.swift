@@ -8,7 +8,7 @@ import Synchronization
 /// the service has answered, before `changes` reports the effects, and throws the service's error code, such as
 /// `answeredElsewhere`, `callEnded` or `invalidState`, or an error of the SDK's own (`noResponse`, `disconnected`). The
 /// app must keep the client: a client that is released disconnects, and its calls end.
-public final class Call: Sendable, Identifiable {
+public final class BellwireCall: Sendable, Identifiable {
     public let id: CallID
     private let driver: ClientDriver
     private let tracker: Mutex<CallTracker>
@@ -27,7 +27,7 @@ public final class Call: Sendable, Identifiable {
 
     /// The newest state of the call.
     public var snapshot: CallSnapshot { tracker.withLock(\.snapshot) }
-    public var state: CallState { snapshot.state }
+    public var state: BellwireCallState { snapshot.state }
     /// The members in the order of their invitations; the inviter is the first.
     public var members: [MemberSnapshot] { snapshot.members }
     /// The user who made the call.
@@ -189,8 +189,8 @@ public final class Call: Sendable, Identifiable {
     }
 }
 
-extension Call: Hashable {
-    public static func == (one: Call, other: Call) -> Bool { one === other }
+extension BellwireCall: Hashable {
+    public static func == (one: BellwireCall, other: BellwireCall) -> Bool { one === other }
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 

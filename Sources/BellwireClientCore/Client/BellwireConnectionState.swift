@@ -1,6 +1,5 @@
-/// The state of a client's connection. The client reports each state once, by `ClientEvent.connection`, when the state
-/// begins.
-public enum ConnectionState: Sendable, Equatable {
+/// The state of a client's connection. The client reports each state once, by `ClientEvent.connection`, when it begins.
+public enum BellwireConnectionState: Sendable, Equatable {
     /// The app has not called `connect()`, or has called `disconnect()`.
     case disconnected
     /// The client makes its first connection. Can transition to every other state except `reconnecting`.

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-extension CallManager {
+extension BellwireCallManager {
     public enum State: Sendable, Equatable {
         /// There is no call. Can transition to `calling` and `ringing`.
         case idle
@@ -42,7 +42,7 @@ extension CallManager {
     public struct Change: Sendable {
         public let state: State
         public let reason: Reason
-        public let call: Call?
+        public let call: BellwireCall?
     }
 
     /// The treatment of a call that rings while there is another call.

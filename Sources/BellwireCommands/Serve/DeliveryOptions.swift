@@ -1,0 +1,33 @@
+import CallCore
+import CallStore
+import Delivery
+
+/// The flags of webhooks and pushes: each kind of delivery has a settings file, and both obey `--deliver`.
+enum DeliveryOptions {
+    static let push = Option("push", "FILE", default: "", "the settings of pushes to sleeping phones (docs/push.md)")
+
+    static let all = [
+        Option("webhooks", "FILE", default: "", "the endpoints of webhooks (docs/webhooks.md)"),
+        Option(
+            "deliver", "true|false", default: "true",
+            "send webhooks and pushes; false: leave sending to other processes"
+        ),
+        push,
+    ]
+
+    static func delivers(_ arguments: Arguments) throws(UsageError) -> Bool {
+        try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
+    }
+
+    /// Reads a settings file. Throws on a mistake in the file, so that the process does not start.
+    /// - Parameter flag: the flag that names the file, with its dashes.
+    static func settings<Settings>(
+        _ flag: String, _ command: String, _ read: () throws(SettingsError) -> Settings
+    ) throws(UsageError) -> Settings {
+        do throws(SettingsError) {
+            return try read()
+        } catch {
+            throw UsageError("\(command): \(flag) \(error.description)")
+        }
+    }
+}
