@@ -83,7 +83,8 @@ extension RedisCallStore {
         let answers = try await read(commits.map { .record($0.id) })
         var pipeline = try session.pipeline()
         for (commit, answer) in zip(commits, answers) {
-            for (asked, _) in commit.asked where !asked.isOpen(in: answer.record?.record) { remove(asked, to: &pipeline) }
+            let record = answer.record?.record
+            for (asked, _) in commit.asked where !asked.isOpen(in: record) { remove(asked, to: &pipeline) }
         }
         guard !pipeline.commands.isEmpty else { return }
         _ = try await session.run(pipeline)
