@@ -1,6 +1,5 @@
 import Foundation
 import Synchronization
-import Testing
 
 /// A server that does with each connection what a test says, on a thread of its own.
 final class Listener: Sendable {
@@ -8,8 +7,8 @@ final class Listener: Sendable {
     private let sockets = Mutex<[Int32]>([])
 
     init(_ serve: @escaping @Sendable (Peer) -> Void) throws {
-        port = try Loopback.freePort()
-        let listener = try #require(Loopback.listener(port))
+        let (listener, port) = try Loopback.listener()
+        self.port = port
         sockets.withLock { $0.append(listener) }
         Thread.detachNewThread { [weak self] in
             while case let socket = accept(listener, nil, nil), socket >= 0 {

@@ -9,11 +9,18 @@ enum Loopback {
     /// Below those that the kernel gives to outgoing connections, which could take one before a server does. Each is tried and given once:
     /// to try it again would take it from whoever is about to listen there.
     static func freePort() throws -> Int {
+        let (socket, port) = try listener()
+        close(socket)
+        return port
+    }
+
+    /// Returns a socket that listens, and its port. The port is never free in between, so that no other process gets
+    /// it.
+    static func listener() throws -> (socket: Int32, port: Int) {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<30_000)
             guard given.withLock({ $0.insert(port).inserted }), let socket = listener(port) else { continue }
-            close(socket)
-            return port
+            return (socket, port)
         }
         throw POSIXError(.EADDRINUSE)
     }
