@@ -30,7 +30,7 @@ package struct OutgoingPush: Sendable {
         var bytes = digest
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
-        return Delivery.uuid(ofBytes: bytes)
+        return uuidText(of: bytes)
     }
 
     private var digest: [UInt8] {
@@ -62,7 +62,7 @@ package struct OutgoingPush: Sendable {
 
 /// Returns the text of a UUID, in small letters.
 /// - Parameter bytes: at least 16 bytes.
-func uuid(ofBytes bytes: [UInt8]) -> String {
+func uuidText(of bytes: [UInt8]) -> String {
     let digits = bytes.prefix(16).map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
     let parts = [digits[0..<4], digits[4..<6], digits[6..<8], digits[8..<10], digits[10..<16]]
     return parts.map { $0.joined() }.joined(separator: "-")

@@ -98,7 +98,7 @@ private struct TemplateFacts {
 
     func text(_ placeholder: TemplateValue.Placeholder) -> String {
         switch placeholder {
-        case .uuid: content.callID.map { uuid(ofBytes: sha256(Array($0.string.utf8))) } ?? ""
+        case .uuid: content.callID.map { uuidText(of: sha256(Array($0.string.utf8))) } ?? ""
         case .callID: content.callID?.string ?? ""
         case .kind: content.kind.rawValue
         case .inviter: inviter

@@ -1,7 +1,9 @@
 import CallCore
+import HTTPSending
 import SignalingProtocol
 import TemporaryFiles
 import Testing
+import Tokens
 
 @testable import Delivery
 
@@ -140,7 +142,8 @@ struct ShapeTests {
         #expect(try refusal(#"{"web":{}}"#)?.hasPrefix("\(place).web: unknown field") == true)
         #expect(try refusal("7") == "\(place): expected a JSON object")
         #expect(try refusal(#"{"fcm":[]}"#) == "\(place).fcm: expected a JSON object")
-        #expect(try refusal(#"{"fcm":{"a":{"b":["","{nme}"]}}}"#)?.hasPrefix("\(place).fcm.a.b[1]: unknown {…}") == true)
+        let unknown = try refusal(#"{"fcm":{"a":{"b":["","{nme}"]}}}"#)
+        #expect(unknown?.hasPrefix("\(place).fcm.a.b[1]: unknown {…}") == true)
         for open in ["{", "{name", "x{", "{ name}", "{}"] {
             #expect(try refusal("{\"fcm\":{\"a\":\"\(open)\"}}")?.contains("unknown {…}") == true)
         }
