@@ -10,6 +10,7 @@ struct Main {
             case "dev": try DevCommand.run(words)
             case "gateway": try GatewayCommand.run(words)
             case "serve": try ServeCommand.run(words)
+            case "config": try ConfigCommand.run(words)
             case "call": program.runAsync(command) { try await Phone.call(words) }
             case "send": program.runAsync(command) { try await SendCommand.run(words) }
             case "trace": program.runAsync(command) { try await TraceCommand.run(words) }
@@ -33,6 +34,7 @@ struct Main {
           dev      a broker, a coordinator and a demonstration call on this machine
           serve    run a coordinator
           gateway  run a gateway: REST for backends
+          config   print or check a settings file
           call     call a user from this terminal
           listen   wait for calls in this terminal
           send     send a message to a user, and print its outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +173,44 @@ def test_the_call_id_stands_in_the_topic(push: Pushing) -> None:
         topics.add(ring.id)
     assert len(topics) == 2
 
+
+
+@pytest.mark.parametrize(
+    ("shape", "voip", "data"),
+    [
+        (
+            "flutter_callkit_incoming",
+            {"id", "nameCaller", "handle", "isVideo"},
+            {"id", "nameCaller", "handle", "isVideo", "avatar", "type", "duration", "extra"},
+        ),
+        ("callkeep", {"uuid", "callerName", "handle", "hasVideo"}, {"uuid", "callerName", "handle", "hasVideo"}),
+        ({"fcm": {"note": "{kind} of {name}"}}, set(), {"note"}),
+    ],
+)
+def test_pushes_have_the_shape_that_the_app_reads(rig: Rig, tmp_path: Path, shape: Any, voip: set[str], data: set[str]) -> None:
+    """docs/push-shapes.md: the members stand beside `bellwire`, in a `ring`; those that name `{kind}` in every push."""
+    providers = PushProviders(tmp_path / "providers")
+    providers.apps[0].shape = {"apnsVoIP": voip, "fcm": data}
+    world = rig.world(push=str(providers.settings(lambda settings: settings["apps"]["default"].update(shape=shape))))
+    alice, bob = world.phone("alice"), asleep(world, providers, "bob", "apnsVoIP")
+    carol = asleep(world, providers, "carol", "fcm")
+    alice.ok("user.update", name="Alice {kind}")
+    call = alice.invite(bob.user, carol.user, media="video")
+    by_voip = providers.expect(bob.only, "ring", call).outer
+    by_fcm = providers.expect(carol.only, "ring", call).outer["message"]["data"]
+    assert set(by_voip) == {"aps", "bellwire"} | voip and set(by_fcm) == {"bellwire"} | data
+    identity = str(uuid.UUID(bytes=hashlib.sha256(call.encode()).digest()[:16]))
+    if "id" in data:
+        assert (by_voip["id"], by_voip["nameCaller"], by_voip["handle"], by_voip["isVideo"]) == (identity, "Alice {kind}", alice.user, True)
+        assert (by_fcm["isVideo"], by_fcm["type"], by_fcm["extra"]) == ("true", "1", f'{{"callID":"{call}"}}')
+        assert 25_000 < int(by_fcm["duration"]) <= 60_000
+    elif "uuid" in data:
+        assert (by_voip["uuid"], by_voip["hasVideo"], by_fcm["hasVideo"]) == (identity, True, "true")
+    else:
+        assert by_fcm["note"] == "ring of Alice {kind}"
+    alice.cancel(call)
+    missed = providers.expect(carol.only, "missed", call).outer["message"]["data"]
+    assert missed.get("note") == ("missed of Alice {kind}" if "note" in data else None)
+    assert set(missed) == {"bellwire"} | ({"note"} & data)
+    providers.expect_no_problems()
+    providers.close()

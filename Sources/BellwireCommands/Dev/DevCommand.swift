@@ -15,6 +15,7 @@ package enum DevCommand {
             Runs a broker, a coordinator and a gateway on this machine, shows a call between two devices, and stays up.
             """,
         options: [
+            ConfigFile.option,
             Option("port", "PORT", default: "1883", "the MQTT port on 127.0.0.1"),
             Option("websocket-port", "PORT", default: "8083", "the port of MQTT over WebSocket on 127.0.0.1"),
             Option(
@@ -36,23 +37,46 @@ package enum DevCommand {
     }
 
     package static func run(_ words: [String]) throws {
-        let arguments = try Arguments(command, words)
+        try Arguments(command, words).placing(start)
+    }
+
+    /// Throws the first mistake of the settings, and starts nothing.
+    static func check(_ arguments: Arguments) throws {
+        _ = try ports(arguments)
+        _ = try arguments.integer("rounds", in: mostRounds)
+        _ = try arguments.integer("http", in: anyPort)
+        _ = try SettingsOptions.settings(arguments)
+        _ = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
+        _ = try TurnOptions.servers(arguments)
+        _ = try LogOptions.level(arguments)
+        if let push = try arguments.file("push") { _ = try PushDelivery.settings(push, "bellwire dev") }
+    }
+
+    /// A port, or 0 for any free port.
+    private static let anyPort = 0...65535
+    private static let mostRounds = 0...10_000
+
+    private static func ports(
+        _ arguments: Arguments
+    ) throws(UsageError) -> (mqtt: Int, webSocket: Int, gateway: Int) {
         let ports = 1...65535
-        let port = try arguments.integer("port", in: ports)
-        let webSocketPort = try arguments.integer("websocket-port", in: ports)
-        let gatewayPort = try arguments.integer("gateway-port", in: 0...65535)
-        let rounds = try arguments.integer("rounds", in: 0...10_000)
+        let mqtt = try arguments.integer("port", in: ports)
+        let webSocket = try arguments.integer("websocket-port", in: ports)
+        guard mqtt != webSocket else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
+        return (mqtt, webSocket, try arguments.integer("gateway-port", in: anyPort))
+    }
+
+    private static func start(_ arguments: Arguments) throws {
+        let (port, webSocketPort, gatewayPort) = try ports(arguments)
+        let rounds = try arguments.integer("rounds", in: mostRounds)
         let directory = arguments.text("data") ?? ".bellwire"
         let page = try PageOptions.devPage(arguments, webSocketPort: webSocketPort)
-        guard port != webSocketPort else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
         var configuration = Coordinator.Configuration(
             broker: BrokerAddress(host: "127.0.0.1", port: port), id: "coordinator-dev")
         configuration.settings = try SettingsOptions.settings(arguments)
         configuration.turn = try TurnOptions.servers(arguments)
-        let log = Log(
-            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
-            coordinator: configuration.id)
-        let httpPort = try arguments.integer("http", in: 0...65535)
+        let log = Log(level: try LogOptions.level(arguments), coordinator: configuration.id)
+        let httpPort = try arguments.integer("http", in: anyPort)
 
         guard mkdir(directory, 0o755) == 0 || errno == EEXIST else {
             throw DeploymentError("\(directory): \(String(cString: strerror(errno)))")

@@ -19,6 +19,7 @@ package enum GatewayCommand {
             may run behind a load balancer.
             """,
         options: [
+            ConfigFile.option,
             Option("http", "HOST:PORT", default: "127.0.0.1:8080", "the address that the gateway serves"),
             Option("http-cert", "FILE", default: "", "serve HTTPS with this certificate (PEM, with its chain)"),
             Option("http-key", "FILE", default: "", "the certificate's private key (PEM)"),
@@ -41,14 +42,29 @@ package enum GatewayCommand {
             ),
             PageOptions.webSocketURL, PageOptions.page, PageOptions.brokerTokens,
             SettingsOptions.topicRoot, SettingsOptions.presenceLease,
-            Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
-            Option("log-format", "FORMAT", default: "text", "text or json"),
+            LogOptions.level, LogOptions.format,
         ] + StoreOptions.visiting + DeliveryOptions.all + [
             SettingsOptions.trace, SettingsOptions.historyRetention,
         ], positionals: 0...0)
 
     package static func run(_ words: [String]) throws {
-        let arguments = try Arguments(command, words)
+        try Arguments(command, words).placing(start)
+    }
+
+    /// Throws the first mistake of the settings, and starts nothing. A file without `keys` may be completed by the
+    /// command line.
+    static func check(_ arguments: Arguments) throws {
+        var settings = try settings(arguments)
+        _ = try ConnectionOptions.read(arguments, into: &settings.http)
+        _ = try LogOptions.read(arguments)
+        _ = try StoreOptions.address(arguments, ServiceSettings(), isVisited: true)
+        _ = try SettingsOptions.trace(arguments)
+        _ = try SettingsOptions.historyRetention(arguments)
+        if arguments.text("keys") != nil { _ = try bearers(arguments) }
+        try DeliveryOptions.check(arguments)
+    }
+
+    private static func start(_ arguments: Arguments) throws {
         // The memory holds tokens and keys, which must not be written to a disk: the process makes no core dump.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
@@ -56,15 +72,11 @@ package enum GatewayCommand {
         let signals = TerminationSignals()
         var settings = try settings(arguments)
         let warning = try ConnectionOptions.read(arguments, into: &settings.http)
-        let log = Log(
-            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
-            format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
-            coordinator: settings.name)
+        let (level, format) = try LogOptions.read(arguments)
+        let log = Log(level: level, format: format, coordinator: settings.name)
         var service = ServiceSettings()
         service.topics = settings.topics
-        let bearers = try BearerCheck(
-            keys: try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 },
-            issuer: arguments.text("issuer"), audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+        let bearers = try bearers(arguments)
         if let warning { log(.warning, "there are fewer connections than asked for", warning) }
         log.warn(ofUnusableKeys: bearers.unusableKeys)
         let store = try StoreOptions.open(arguments, service, isVisited: true)
@@ -94,6 +106,17 @@ package enum GatewayCommand {
         delivery?.stop()
         push?.stop()
         log(.info, "gateway stopped", ["name": settings.name])
+    }
+
+    private static func bearers(_ arguments: Arguments) throws(UsageError) -> BearerCheck {
+        let keys = try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 }
+        do {
+            return try BearerCheck(
+                keys: keys, issuer: arguments.text("issuer"),
+                audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+        } catch {
+            throw UsageError("bellwire gateway: --keys: \(error)")
+        }
     }
 
     private static func settings(_ arguments: Arguments) throws(UsageError) -> Gateway.Settings {

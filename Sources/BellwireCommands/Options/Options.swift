@@ -1,3 +1,4 @@
+import Delivery
 import Glibc
 
 /// A flag of a subcommand. Its environment variable is `BELLWIRE_` and the name in capitals, with `_` for `-`.
@@ -73,6 +74,9 @@ package struct Command {
             positionals: positionals)
     }
 
+    /// Whether the command takes a settings file.
+    var takesConfig: Bool { options.contains { $0.name == ConfigFile.option.name } }
+
     /// The program and the command, as typed, and as the beginning of error messages.
     var title: String { "\(program) \(name)" }
 
@@ -85,19 +89,24 @@ package struct Command {
             text += left.padded(to: 38) + " " + option.help + value + "\n"
         }
         text += "  --help".padded(to: 38) + " show this\n"
-        return text + "\nEach option can also be given as an environment variable, as BELLWIRE_BROKER for --broker.\n"
+        text += "\nEach option can also be given as an environment variable, as BELLWIRE_BROKER for --broker"
+        return text + (takesConfig ? ", or in the settings file of --config.\n" : ".\n")
     }
 }
 
-/// The values of a command line: each value comes from the flag, or the environment variable, or the default.
+/// The values of a command line: each value comes from the flag, the environment variable, the settings file of
+/// `--config`, or the default. An empty environment variable counts as not given.
 package struct Arguments {
     let command: Command
     package let positionals: [String]
     private var given: [String: String] = [:]
+    private var config: ConfigFile?
+    private let hasEnvironment: Bool
 
     /// Reads the words. Prints the help and exits if the words ask for help.
     package init(_ command: Command, _ words: [String]) throws(UsageError) {
         self.command = command
+        hasEnvironment = true
         var positionals: [String] = []
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -138,16 +147,55 @@ package struct Arguments {
                     : "\(command.title): unexpected argument \(positionals[command.positionals.upperBound])")
         }
         self.positionals = positionals
+        guard command.takesConfig, let path = text(ConfigFile.option.name), !path.isEmpty else { return }
+        do throws(SettingsError) {
+            config = try ConfigFile(path)
+        } catch {
+            throw UsageError("\(command.title): --config \(error.description)")
+        }
     }
 
-    /// Returns the text of `name`, from flag, environment or default.
+    /// Takes the values of a settings file alone.
+    init(_ command: Command, file: ConfigFile) {
+        self.command = command
+        positionals = []
+        config = file
+        hasEnvironment = false
+    }
+
+    /// Runs `body`. An error that names options from the settings file gets their places in the file.
+    func placing<Result>(_ body: (Arguments) throws -> Result) throws -> Result {
+        do {
+            return try body(self)
+        } catch let error as UsageError {
+            let words = error.description.split { $0 == " " || $0 == ":" || $0 == "=" }
+            let names = Set(words.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) })
+            let places = names.sorted().compactMap { fileValue($0)?.place }
+            guard !places.isEmpty else { throw error }
+            throw UsageError("\(error.description) (\(places.joined(separator: ", ")))")
+        }
+    }
+
+    /// The value in the settings file, unless the command line or the environment has a value.
+    private func fileValue(_ name: String) -> ConfigFile.Value? {
+        guard given[name] == nil, let option = command.options.first(where: { $0.name == name }),
+            environment(option) == nil
+        else { return nil }
+        return config?.value(name, of: command.name)
+    }
+
+    private func environment(_ option: Option) -> String? {
+        guard hasEnvironment, let value = getenv(option.environmentName) else { return nil }
+        let text = String(cString: value)
+        return text.isEmpty ? nil : text
+    }
+
+    /// Returns the text of `name`, from flag, environment, settings file or default.
     package func text(_ name: String) -> String? {
         guard let option = command.options.first(where: { $0.name == name }) else {
             preconditionFailure("\(name) is not an option of \(command.name)")
         }
-        if let value = given[name] { return value }
-        if let value = getenv(option.environmentName) { return String(cString: value) }
-        return option.standard
+        return given[name] ?? environment(option) ?? config?.value(name, of: command.name)?.text ?? option.standard
     }
 
     /// Whether a flag without a value was given.

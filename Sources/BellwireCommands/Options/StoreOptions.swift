@@ -45,6 +45,14 @@ enum StoreOptions {
     static func open(
         _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
     ) throws -> any CallStore & OutboxStore {
+        let (address, options) = try address(arguments, settings, isVisited: isVisited)
+        return try address.open(options, settings)
+    }
+
+    /// Returns the address of the store, and the store's options.
+    static func address(
+        _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
+    ) throws(UsageError) -> (StoreAddress, StoreAddress.Options) {
         var options = StoreAddress.Options()
         options.isVisited = isVisited
         if !isVisited {
@@ -60,7 +68,7 @@ enum StoreOptions {
             : SettingsOptions.stamp(arguments, settings)
         var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
         try readPassword(arguments, into: &address)
-        return try address.open(options, settings)
+        return (address, options)
     }
 
     /// Opens a store that other processes serve at the same time, for a command that does not know their settings.

@@ -15,6 +15,14 @@ enum DeliveryOptions {
         push,
     ]
 
+    /// Throws the first mistake of the flags and their settings files.
+    static func check(_ arguments: Arguments) throws(UsageError) {
+        _ = try delivers(arguments)
+        let command = arguments.command.title
+        if let file = try arguments.file("webhooks") { _ = try WebhookDelivery.settings(file, command) }
+        if let file = try arguments.file("push") { _ = try PushDelivery.settings(file, command) }
+    }
+
     static func delivers(_ arguments: Arguments) throws(UsageError) -> Bool {
         try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
     }

@@ -14,6 +14,7 @@ package enum ServeCommand {
         positionals: 0...0)
 
     private static let connectionOptions = [
+        ConfigFile.option,
         Option(
             "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
             "mqtt://[user[:password]@]host:port, or mqtts://"),
@@ -25,8 +26,7 @@ package enum ServeCommand {
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
         Option("publish-qos", "0|1", default: "1", "QoS of messages to devices"),
         Option("http", "HOST:PORT", default: "", "serve /healthz, /readyz and /metrics there"),
-        Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
-        Option("log-format", "FORMAT", default: "text", "text or json"),
+        LogOptions.level, LogOptions.format,
     ]
 
     package static func run(_ words: [String]) throws { try run(try Arguments(command, words)) { $0 } }
@@ -34,6 +34,19 @@ package enum ServeCommand {
     /// Runs the command. `arguments`: the arguments of this command, or of a variant with more options. `served`:
     /// returns the store that the coordinator uses.
     package static func run(_ arguments: Arguments, _ served: (any CallStore) throws -> any CallStore) throws {
+        try arguments.placing { try start($0, served) }
+    }
+
+    /// Throws the first mistake of the settings, and starts nothing.
+    static func check(_ arguments: Arguments) throws {
+        let configuration = try coordinatorConfiguration(arguments)
+        _ = try LogOptions.read(arguments)
+        _ = try StoreOptions.address(arguments, configuration.settings)
+        _ = try ListenAddress(arguments)
+        try DeliveryOptions.check(arguments)
+    }
+
+    private static func start(_ arguments: Arguments, _ served: (any CallStore) throws -> any CallStore) throws {
         // The memory holds a token and messages of users, which must not be written to a disk: the process makes no
         // core dump.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
@@ -41,10 +54,8 @@ package enum ServeCommand {
         // Signals are blocked before the process starts other threads.
         let signals = TerminationSignals()
         var configuration = try coordinatorConfiguration(arguments)
-        let log = Log(
-            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
-            format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
-            coordinator: configuration.id)
+        let (level, format) = try LogOptions.read(arguments)
+        let log = Log(level: level, format: format, coordinator: configuration.id)
         let store = try served(try StoreOptions.open(arguments, configuration.settings))
         let settings = configuration.settings
         let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store, log: log) {

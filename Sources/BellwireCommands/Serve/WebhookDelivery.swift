@@ -63,7 +63,7 @@ struct WebhookDelivery {
         }
     }
 
-    private static func settings(_ file: String, _ command: String) throws(UsageError) -> WebhookSettings {
+    static func settings(_ file: String, _ command: String) throws(UsageError) -> WebhookSettings {
         let settings = try DeliveryOptions.settings("--webhooks", command) { () throws(SettingsError) in
             try WebhookSettings(path: file)
         }

@@ -10,8 +10,8 @@ enum APNs {
     static let mostVoIPBytes = 5_120
 
     static func request(
-        _ push: OutgoingPush, to token: String, _ settings: APNsSettings, token bearer: String, id: UInt64,
-        now: Milliseconds, wall: WallTime
+        _ push: OutgoingPush, to token: String, _ settings: APNsSettings, shape: PushShape, token bearer: String,
+        id: UInt64, now: Milliseconds, wall: WallTime
     ) -> HTTPRequest {
         let isVoIP = push.registration.key.platform == .apnsVoIP
         var headers = [
@@ -27,19 +27,21 @@ enum APNs {
         if !isVoIP, let callID = push.content.callID { headers.append(("apns-collapse-id", callID.string)) }
         var request = HTTPRequest(
             id: id, url: "\(settings.endpoint.text)/3/device/\(percentEncoded(token))", headers: headers,
-            body: body(push.content, isVoIP: isVoIP))
+            body: body(push.content, isVoIP: isVoIP, shape: isVoIP ? shape.apnsVoIP : shape.apns))
         request.isToProvider = true
         return request
     }
 
-    static func body(_ content: PushContent, isVoIP: Bool) -> [UInt8] {
-        func written(_ content: PushContent) -> [UInt8] {
+    static func body(_ content: PushContent, isVoIP: Bool, shape: PushTemplate? = nil) -> [UInt8] {
+        func written(_ content: PushContent, _ shape: FilledTemplate?) -> [UInt8] {
             JSONWriter.object { writer in
                 writer.object("aps") { writer in if !isVoIP { writeAlert(content, &writer) } }
                 writer.object("bellwire") { content.write(to: &$0) }
+                for member in shape?.members ?? [] { writer.field(named: member.name, member.value.json[...]) }
             }
         }
-        return written(content.trimmed(to: isVoIP ? mostVoIPBytes : mostBytes) { written($0).count })
+        let fitting = content.trimmed(to: isVoIP ? mostVoIPBytes : mostBytes, shape: shape) { written($0, $1).count }
+        return written(fitting.content, fitting.shape)
     }
 
     private static func writeAlert(_ content: PushContent, _ writer: inout JSONWriter) {

@@ -14,18 +14,21 @@ enum FCM {
     private static let assertionLife: Int64 = 3_600
 
     static func request(
-        _ push: OutgoingPush, to token: String, _ settings: FCMSettings, token bearer: String, id: UInt64,
-        now: Milliseconds
+        _ push: OutgoingPush, to token: String, _ settings: FCMSettings, shape: PushTemplate?, token bearer: String,
+        id: UInt64, now: Milliseconds
     ) -> HTTPRequest {
         // A device that was sent `ring` must stop ringing: with a `notification`, Android would not hand the push to an
         // app in the background.
         let hasNotification = push.content.kind == .missed && !push.wasRung
-        let content = trimmed(push.content, hasNotification: hasNotification)
+        let (content, shape) = trimmed(push.content, shape: shape, hasNotification: hasNotification)
         let body = JSONWriter.object { writer in
             writer.object("message") { writer in
                 writer.field("token", token)
                 writer.object("data") { writer in
                     writer.field("bellwire", String(decoding: content.json, as: UTF8.self))
+                    for member in shape?.members ?? [] {
+                        writer.field(named: member.name, JSONText(string: member.value.text).bytes[...])
+                    }
                 }
                 if hasNotification {
                     writer.object("notification") { writer in
@@ -47,9 +50,17 @@ enum FCM {
         return request
     }
 
-    static func trimmed(_ content: PushContent, hasNotification: Bool) -> PushContent {
-        content.trimmed(to: mostBytes) { content in
+    /// Whether FCM refuses the name in a message's data.
+    static func isReserved(_ name: String) -> Bool {
+        ["from", "message_type", "collapse_key"].contains(name) || name.hasPrefix("google.") || name.hasPrefix("gcm.")
+    }
+
+    static func trimmed(
+        _ content: PushContent, shape: PushTemplate? = nil, hasNotification: Bool
+    ) -> (content: PushContent, shape: FilledTemplate?) {
+        content.trimmed(to: mostBytes, shape: shape) { content, shape in
             var size = dataName.utf8.count + content.json.count
+            for member in shape?.members ?? [] { size += member.name.utf8.count + member.value.text.utf8.count }
             if hasNotification {
                 for (name, text) in [("title", content.title), ("body", content.body)] {
                     size += text.map { name.utf8.count + $0.utf8.count } ?? 0

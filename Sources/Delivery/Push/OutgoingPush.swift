@@ -27,12 +27,10 @@ package struct OutgoingPush: Sendable {
 
     /// The same id as a UUID of version 8, whose contents each application defines (RFC 9562, section 5.8).
     package var uuid: String {
-        var bytes = Array(digest.prefix(16))
+        var bytes = digest
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let digits = bytes.map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
-        let parts = [digits[0..<4], digits[4..<6], digits[6..<8], digits[8..<10], digits[10..<16]]
-        return parts.map { $0.joined() }.joined(separator: "-")
+        return uuidText(of: bytes)
     }
 
     private var digest: [UInt8] {
@@ -60,6 +58,14 @@ package struct OutgoingPush: Sendable {
     }
 
     private static let missedLife: Milliseconds = 86_400_000
+}
+
+/// Returns the text of a UUID, in small letters.
+/// - Parameter bytes: at least 16 bytes.
+func uuidText(of bytes: [UInt8]) -> String {
+    let digits = bytes.prefix(16).map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
+    let parts = [digits[0..<4], digits[4..<6], digits[6..<8], digits[8..<10], digits[10..<16]]
+    return parts.map { $0.joined() }.joined(separator: "-")
 }
 
 func sha256(_ bytes: [UInt8]) -> [UInt8] {

@@ -55,9 +55,9 @@ package final class PushProviders {
         do throws(TokenError) {
             switch push.registration.key.platform {
             case .apns, .apnsVoIP:
-                if let apns = app.apns { return try apnsRequest(push, apns, id, now, wall) }
+                if let apns = app.apns { return try apnsRequest(push, apns, app.shape, id, now, wall) }
             case .fcm:
-                if let fcm = app.fcm { return try fcmRequest(push, fcm, id, now, wall) }
+                if let fcm = app.fcm { return try fcmRequest(push, fcm, app.shape.fcm, id, now, wall) }
             case .webPush:
                 if let webPush = app.webPush { return try webPushRequest(push, webPush, id, now, wall) }
             }
@@ -68,23 +68,26 @@ package final class PushProviders {
     }
 
     private func apnsRequest(
-        _ push: OutgoingPush, _ settings: APNsSettings, _ id: UInt64, _ now: Milliseconds, _ wall: WallTime
+        _ push: OutgoingPush, _ settings: APNsSettings, _ shape: PushShape, _ id: UInt64, _ now: Milliseconds,
+        _ wall: WallTime
     ) throws(TokenError) -> PushPreparation {
         guard case .token(let device) = push.registration.target else { return .refused(reason: "not a token") }
         let token = try apnsTokens.token(settings, at: wall)
         used[id] = .apns(token.time)
-        return send(APNs.request(push, to: device, settings, token: token.text, id: id, now: now, wall: wall))
+        return send(
+            APNs.request(push, to: device, settings, shape: shape, token: token.text, id: id, now: now, wall: wall))
     }
 
     private func fcmRequest(
-        _ push: OutgoingPush, _ settings: FCMSettings, _ id: UInt64, _ now: Milliseconds, _ wall: WallTime
+        _ push: OutgoingPush, _ settings: FCMSettings, _ shape: PushTemplate?, _ id: UInt64, _ now: Milliseconds,
+        _ wall: WallTime
     ) throws(TokenError) -> PushPreparation {
         guard case .token(let device) = push.registration.target else { return .refused(reason: "not a token") }
         let account = settings.account.account
         switch accessTokens.standing(account, at: now) {
         case .usable(let token, let number):
             used[id] = .fcm(number)
-            return send(FCM.request(push, to: device, settings, token: token, id: id, now: now))
+            return send(FCM.request(push, to: device, settings, shape: shape, token: token, id: id, now: now))
         case .underWay: return .waitForToken(nil)
         case .failed(let after, let reason): return .again(after: after, reason: reason)
         case .missing:

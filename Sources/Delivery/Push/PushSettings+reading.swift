@@ -53,7 +53,7 @@ extension PushSettings {
 
 extension PushApp {
     init(_ value: JSONValue, at place: String, settings: String) throws(SettingsError) {
-        let json = try SettingsObject(value, at: place, known: ["apns", "fcm", "webPush", "texts"])
+        let json = try SettingsObject(value, at: place, known: ["apns", "fcm", "webPush", "texts", "shape"])
         let apns = try json.object(
             "apns", known: ["keyFile", "keyID", "teamID", "bundleID", "endpoint"])
         let fcm = try json.object("fcm", known: ["serviceAccountFile", "endpoint"])
@@ -67,7 +67,10 @@ extension PushApp {
             webPush: try webPush.map { json throws(SettingsError) in try WebPushSettings(json, settings) },
             texts: try json.object("texts", known: ["ring", "missed"]).map { json throws(SettingsError) in
                 try PushTexts(json)
-            } ?? PushTexts())
+            } ?? PushTexts(),
+            shape: try json.value("shape").map { value throws(SettingsError) in
+                try PushShape(value, at: "\(place).shape")
+            } ?? PushShape())
     }
 }
 

@@ -46,15 +46,18 @@ package struct PushApp: Sendable {
     package let fcm: FCMSettings?
     package let webPush: WebPushSettings?
     package let texts: PushTexts
+    /// Members that the app's call plugin reads.
+    package let shape: PushShape
 
     package init(
         apns: APNsSettings? = nil, fcm: FCMSettings? = nil, webPush: WebPushSettings? = nil,
-        texts: PushTexts = PushTexts()
+        texts: PushTexts = PushTexts(), shape: PushShape = PushShape()
     ) {
         self.apns = apns
         self.fcm = fcm
         self.webPush = webPush
         self.texts = texts
+        self.shape = shape
     }
 
     package var platforms: Set<PushPlatform> {

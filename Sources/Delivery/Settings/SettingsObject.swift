@@ -33,6 +33,9 @@ package struct SettingsObject {
         SettingsError("\(place.isEmpty ? "" : place + ".")\(key): \(reason)")
     }
 
+    /// Returns nil when the field is left out.
+    package func value(_ key: String) -> JSONValue? { json[key] }
+
     package func string(_ key: String) throws(SettingsError) -> String? {
         guard let value = json[key] else { return nil }
         guard let text = value.string else { throw error(key, "expected a text in quotation marks") }

@@ -163,7 +163,7 @@ struct ContentTests {
             check: settings.check(call.callID, device, key: key))
         #expect(APNs.body(longest, isVoIP: false).count <= 4_096)
         #expect(APNs.body(longest, isVoIP: true).count <= 5_120)
-        #expect(FCM.trimmed(longest, hasNotification: true).json.count <= 4_096)
+        #expect(FCM.trimmed(longest, hasNotification: true).content.json.count <= 4_096)
         #expect(longest.trimmed(to: WebPushEncryption.mostBytes) { $0.json.count }.json.count <= 3_993)
     }
 

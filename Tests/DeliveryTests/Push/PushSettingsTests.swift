@@ -134,7 +134,7 @@ struct PushSettingsTests {
             file(webPush, #""certificateAuthorityFile":"no.pem","#),
             #"certificateAuthorityFile: "no.pem": No such file or directory"#
         ),
-        (file(#""gcm":{}"#), "apps.default.gcm: unknown field; known are apns, fcm, webPush, texts"),
+        (file(#""gcm":{}"#), "apps.default.gcm: unknown field; known are apns, fcm, webPush, texts, shape"),
         (file(#""fcm":[]"#), "apps.default.fcm: expected a JSON object"),
         (file(#""webPush":{}"#), "apps.default.webPush.subject: missing"),
         (

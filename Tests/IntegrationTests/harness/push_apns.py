@@ -36,7 +36,7 @@ def check_apns(asked: Asked, targets: Mapping[str, Target]) -> tuple[Target, str
     check_content(content, target)
     voip = target.platform == "apnsVoIP"
     _check_headers(asked.headers, target, content)
-    _check_body(body, voip)
+    _check_body(body, voip, target.app.shape.get(target.platform, set()))
     most = 5120 if voip else 4096
     need(len(asked.body) <= most, f"{len(asked.body)} bytes")
     return target, asked.headers["apns-id"], content
@@ -67,8 +67,8 @@ def _check_headers(headers: Mapping[str, str], target: Target, content: dict[str
     check_life(content["kind"], content, int(expiration) - time.time(), target.platform)
 
 
-def _check_body(body: dict[str, Any], voip: bool) -> None:
-    need(body.keys() == {"aps", "bellwire"}, f"the body has {body.keys()}")
+def _check_body(body: dict[str, Any], voip: bool, shape: set[str]) -> None:
+    need(body.keys() - shape == {"aps", "bellwire"}, f"the body has {body.keys()}")
     content, aps = body["bellwire"], body["aps"]
     if voip:
         need(aps == {}, f"aps {aps}")

@@ -89,9 +89,10 @@ def check_fcm(
     assert target is not None
     need(asked.path == f"/v1/projects/{target.app.project}/messages:send", f"path {asked.path}")
     tokens.check(bearer(asked.headers, "Bearer"), target.app)
-    need(message["data"].keys() == {"bellwire"}, f"data has {message['data'].keys()}")
+    need(message["data"].keys() - target.app.shape.get("fcm", set()) == {"bellwire"}, f"data has {message['data'].keys()}")
     text = message["data"]["bellwire"]
-    need(len(text.encode()) + len("bellwire") <= 4096, f"{len(text.encode())} bytes of data")
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in message["data"].items())
+    need(size <= 4096, f"{size} bytes of data")
     content = json.loads(text)
     check_content(content, target)
     android = message["android"]

@@ -47,6 +47,8 @@ class App:
         self.vapid_key = ec.generate_private_key(ec.SECP256R1())
         self.account = f"pusher@{self.project}.iam.gserviceaccount.com"
         self.account_key_id = secrets.token_hex(20)
+        self.shape: dict[str, set[str]] = {}
+        """By platform: the members that its pushes may have beside `bellwire`."""
 
     @cached_property
     def account_key(self) -> rsa.RSAPrivateKey:
