@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PROJECT, World
+from harness import PROJECT, World, documents
 from harness.gateway import Gateway
 from harness.processes import clean_environment
 
@@ -82,16 +82,16 @@ def test_every_contradiction_that_sources_md_refers_to_is_listed() -> None:
     assert referred <= listed and listed == set(range(1, max(listed) + 1))
 
 
-@pytest.mark.parametrize("document", sorted(p.name for p in DOCS.glob("*.md")) + ["../README.md"])
+@pytest.mark.parametrize("document", documents.DOCUMENTS)
 def test_links_within_the_project_lead_somewhere(document: str) -> None:
-    path = DOCS / document
+    path = PROJECT / document
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("document", DOCUMENTS + ["../README.md"])
+@pytest.mark.parametrize("document", documents.DOCUMENTS)
 def test_links_to_a_heading_lead_to_one(document: str) -> None:
-    path = DOCS / document
+    path = PROJECT / document
     for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", path.read_text()):
         text = (path.parent / target if target else path).read_text()
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
