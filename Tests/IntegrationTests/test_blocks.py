@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from harness import PROJECT, executable, run
-from harness.documents import DOCUMENTS
+from harness import PROJECT
+from harness.documents import DOCUMENTS, help_of, options, unknown_options
 
 
 class Block(NamedTuple):
@@ -81,12 +80,6 @@ def test_a_shell_block_parses(block: Block) -> None:
     assert done.returncode == 0, f"{block.place}: {done.stderr}"
 
 
-@cache
-def help_of(program: str, *words: str) -> str:
-    path = Path(executable()).with_name(program)
-    return run(*words, "--help", program=str(path)).stdout
-
-
 BELLWIRE = re.compile(r"(?:^|[\s(])(?:\.build/release/)?(bellwire|bellwire-lab) ([a-z][\w-]*)(?: ([a-z][\w-]*))?([^|;&)]*)")
 
 
@@ -96,8 +89,7 @@ def test_a_shell_block_names_what_there_is(block: Block) -> None:
         for name, rest in re.findall(r"(?:^|[\s(])(?:\./)?(scripts/[\w-]+)([^|;&)]*)", line):
             path = PROJECT / name
             assert path.is_file(), f"{block.place}: {name}"
-            known = sources_of(path)
-            assert [option for option in options(rest) if option not in known] == [], f"{block.place}: {line}"
+            assert unknown_options(path, rest) == [], f"{block.place}: {line}"
         in_image = re.sub(r"docker compose run [^|;]*--entrypoint bellwire \S+", "bellwire", line)
         for program, command, sub, rest in BELLWIRE.findall(in_image):
             words = [command, sub] if sub and f"  {command} {sub} " in help_of(program, command) else [command]
@@ -106,21 +98,6 @@ def test_a_shell_block_names_what_there_is(block: Block) -> None:
             assert missing == [], f"{block.place}: {' '.join(words)} knows no {missing}"
         for product in re.findall(r"swift (?:build|run) .*?--product ([\w-]+)", line):
             assert f'"{product}"' in (PROJECT / "Package.swift").read_text(), f"{block.place}: {product}"
-
-
-def options(words: str) -> list[str]:
-    return re.findall(r"(?<!\S)(--[a-z][\w-]*)", words)
-
-
-@cache
-def sources_of(path: Path) -> str:
-    """The script, and what it runs in Python."""
-    text = path.read_text()
-    for module in {*re.findall(r"Tests/\w+", text), *re.findall(r"-m (conformance)\b", text)}:
-        text += "".join(each.read_text() for each in sorted((PROJECT / module).rglob("*.py")))
-    if path.name == "run":
-        text += help_of("bellwire", "dev")
-    return text
 
 
 # Programs

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import PROJECT, Child, executable, free_port, wait_until
+from harness.documents import unknown_options
 from harness.processes import clean_environment, mortal
 from harness.web import MISSING, NODE, build_sdk
 
@@ -36,13 +37,13 @@ def test_it_fits_on_two_screens() -> None:
 def test_its_commands_exist_and_know_their_options() -> None:
     commands = re.findall(r"^\./(scripts/[\w-]+)(.*?)(?:#.*)?$", block("sh"), re.MULTILINE)
     assert [name for name, _ in commands] == ["scripts/run", "scripts/test"]
-    commands += re.findall(r"`(scripts/[\w-]+)([^`]*)`", TEXT)
-    assert len(commands) >= 8
-    for name, options in commands:
+    contributing = (PROJECT / "CONTRIBUTING.md").read_text()
+    commands += re.findall(r"`(?:\./)?(scripts/[\w-]+)([^`]*)`", TEXT + contributing)
+    assert len(commands) >= 12
+    for name, words in commands:
         script = PROJECT / name
         assert os.access(script, os.X_OK), name
-        known = script.read_text()
-        assert [option for option in re.findall(r"--[\w-]+", options) if option not in known] == [], name
+        assert unknown_options(script, words) == [], name
 
 
 class Dev:
