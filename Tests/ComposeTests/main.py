@@ -93,7 +93,7 @@ def start(stack: Stack, say: Say) -> None:
 
 
 def first_steps(stack: Stack, say: Say) -> None:
-    """the first steps of a new user, as README.md has them"""
+    """the first steps of a new user, as docs/deployment.md has them"""
     token = stack.script("docker compose run --rm token --user bob").stdout
     assert re.fullmatch(r"eyJ[\w-]+\.[\w-]+\.[\w-]+\n", token), token
     bob = stack.script("docker compose run --rm -d phone listen --as bob --auto accept", BELLWIRE_TOKEN=token.strip()).stdout.strip()
@@ -164,7 +164,7 @@ def networks(stack: Stack, say: Say) -> None:
 
 
 def backend(stack: Stack, say: Say) -> None:
-    """a backend, with curl, as README.md has it"""
+    """a backend, with curl"""
     bob = Device(stack.published, "bob").connect()
     line = """
         TOKEN=$(docker compose run --rm token --user backend --role server)

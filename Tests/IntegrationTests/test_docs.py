@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
-from harness import PROJECT, World
+from harness import PROJECT, World, documents
 from harness.gateway import Gateway
 from harness.processes import clean_environment
 
@@ -82,20 +83,56 @@ def test_every_contradiction_that_sources_md_refers_to_is_listed() -> None:
     assert referred <= listed and listed == set(range(1, max(listed) + 1))
 
 
-@pytest.mark.parametrize("document", sorted(p.name for p in DOCS.glob("*.md")) + ["../README.md"])
+@pytest.mark.parametrize("document", documents.DOCUMENTS)
 def test_links_within_the_project_lead_somewhere(document: str) -> None:
-    path = DOCS / document
+    path = PROJECT / document
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("document", DOCUMENTS + ["../README.md"])
+@pytest.mark.parametrize("document", documents.DOCUMENTS)
 def test_links_to_a_heading_lead_to_one(document: str) -> None:
-    path = DOCS / document
+    path = PROJECT / document
     for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", path.read_text()):
         text = (path.parent / target if target else path).read_text()
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings], f"{target}#{heading}"
+
+
+PLACE = re.compile(r"`((?:Sources|Tests|clients|conformance|docs|scripts|deploy)/[\w/.+-]+)`")
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASES.md", "docs/README.md"])
+def test_files_that_the_front_names_exist(document: str) -> None:
+    text = (PROJECT / document).read_text()
+    assert [place for place in PLACE.findall(text) if not (PROJECT / place).exists()] == []
+
+
+def test_the_reading_path_has_ten_files_and_the_way_of_a_request_ten_steps() -> None:
+    text = (PROJECT / "CONTRIBUTING.md").read_text()
+    path, steps = text.split("## A reading path")[1].split("## A new request in ten steps")
+    assert re.findall(r"^\| (\d+) \| \[", path, re.MULTILINE) == [str(number) for number in range(1, 11)]
+    assert re.findall(r"^(\d+)\. ", steps, re.MULTILINE) == [str(number) for number in range(1, 11)]
+    assert len(re.findall(r"^\d\. ", (PROJECT / "RELEASES.md").read_text(), re.MULTILINE)) == 5
+
+
+def test_the_map_leads_to_every_document() -> None:
+    """Those of a folder with an index are found from there."""
+    text = (DOCS / "README.md").read_text()
+    mapped = {str((DOCS / target).resolve()) for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)}
+    rooms = [DOCS, DOCS / "migrate", DOCS / "reference"]
+    assert [path.name for room in rooms for path in sorted(room.glob("*.md")) if str(path) not in mapped and path.name != "README.md"] == []
+
+
+def test_issue_forms_have_fields_that_are_required() -> None:
+    forms = sorted((PROJECT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+    assert len(forms) >= 3
+    for path in forms:
+        form = yaml.safe_load(path.read_text())
+        if path.name != "config.yml":
+            assert {"name", "description", "body"} <= form.keys(), path.name
+            ids = [field["id"] for field in form["body"]]
+            assert len(set(ids)) == len(ids) and any(field.get("validations", {}).get("required") for field in form["body"]), path.name
 
 
 BEHAVIOUR = re.compile(r"`((?:clients/web/src/)?[\w/+]+\.(?:swift|ts))`: `(\w+)`")
