@@ -60,7 +60,7 @@ def test_every_test_that_a_document_names_exists(document: str) -> None:
 
 
 def test_the_tables_of_promises_name_tests() -> None:
-    for document, least in (("sources.md", 100), ("threat-model.md", 60)):
+    for document, least in (("reference/sources.md", 100), ("threat-model.md", 60)):
         assert len(list(NAMED.finditer((DOCS / document).read_text()))) >= least, document
 
 
@@ -71,13 +71,13 @@ def test_whatever_test_a_document_names_is_run_by_scripts_test() -> None:
     for part in (*swift, '-m "not alone and not conformance"', "-m conformance", "-m alone"):
         assert part in steps, part
     assert "pytest Tests/IntegrationTests" in steps
-    proofs = set(re.findall(r"`(scripts/[a-z-]+)", (DOCS / "threat-model.md").read_text() + (DOCS / "sources.md").read_text()))
+    proofs = set(re.findall(r"`(scripts/[a-z-]+)", (DOCS / "threat-model.md").read_text() + (DOCS / "reference/sources.md").read_text()))
     assert {"scripts/hostile", "scripts/test-compose"} <= proofs
     assert [script for script in proofs if script not in steps] == []
 
 
 def test_every_contradiction_that_sources_md_refers_to_is_listed() -> None:
-    text = (DOCS / "sources.md").read_text()
+    text = (DOCS / "reference/sources.md").read_text()
     referred = {int(number) for number in re.findall(r"\bC(\d+)\b", text)}
     listed = {int(number) for number in re.findall(r"^\| C(\d+) \|", text, re.MULTILINE)}
     assert referred <= listed and listed == set(range(1, max(listed) + 1))
