@@ -55,9 +55,10 @@ class CleanDebian:
 
     def install(self, *packages: str) -> None:
         """With the mirror, so in the machine's network."""
-        words = self._words(("apt-get", "install", "--yes", "-qq", "--no-install-recommends", *packages), own_network=False)
-        done = subprocess.run(words, capture_output=True, text=True, timeout=500, env=ENVIRONMENT)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        for command in (("update",), ("install", "--yes", "--no-install-recommends", *packages)):
+            words = self._words(["apt-get", "-qq", *command], own_network=False)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=250, env=ENVIRONMENT)
+            assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
     def start(self, *command: str, user: str = "root", environment: dict[str, str] | None = None, directory: str = "/") -> Child:
         """A process of that user, without capabilities if the user is not root. `text_of` has its output."""

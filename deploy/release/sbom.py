@@ -14,6 +14,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -194,6 +195,7 @@ def required_owner(library: Path) -> Package:
     return package
 
 
+@cache
 def owner(library: Path) -> Package | None:
     """The package that has the library. dpkg knows some files by the path below /usr, and others by the path without /usr."""
     real = str(library.resolve())
