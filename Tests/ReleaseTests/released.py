@@ -18,7 +18,10 @@ class Release:
         self.npm = directory / f"bellwire-client-{self.version}.tgz"
         self.sbom = directory / f"bellwire-{self.version}.cdx.json"
         self.sums = directory / "SHA256SUMS"
-        self.images = [directory / f"bellwire-{image}-{self.version}.image.tar.gz" for image in ("broker", "coordinator", "turn")]
+        self.images = [self.image(name) for name in ("broker", "coordinator", "turn")]
+
+    def image(self, name: str) -> Path:
+        return self.directory / f"bellwire-{name}-{self.version}.image.tar.gz"
 
     @property
     def has_images(self) -> bool:

@@ -238,18 +238,24 @@ def test_the_sbom_names_swift(release: Release) -> None:
 # Images
 
 
-def test_the_images_have_labels(release: Release) -> None:
+@pytest.mark.parametrize("image", ["broker", "coordinator", "turn"])
+def test_the_image_has_labels_and_the_files_of_the_package(release: Release, unpacked: Path, image: str) -> None:
     if not release.has_images:
         pytest.skip("no images: no Docker engine")
-    for image in release.images:
-        with tarfile.open(image) as tar:
-            manifest = json.load(tar.extractfile("manifest.json"))
-            [entry] = manifest
-            labels = json.load(tar.extractfile(entry["Config"]))["config"]["Labels"]
-        name = image.name.removesuffix(f"-{release.version}.image.tar.gz")
-        assert entry["RepoTags"] == [f"{name}:{release.version}"]
-        about = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
-        assert (about["title"], about["version"], about["licenses"]) == (name, release.version, "Apache-2.0")
-        assert re.fullmatch(r"[0-9a-f]{40}(-changed)?", about["revision"])
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", about["created"])
-        assert about["description"]
+    name = f"bellwire-{image}"
+    files: dict[str, bytes] = {}
+    with tarfile.open(release.image(image)) as tar:
+        [entry] = json.load(tar.extractfile("manifest.json"))
+        labels = json.load(tar.extractfile(entry["Config"]))["config"]["Labels"]
+        for layer in entry["Layers"]:
+            with tarfile.open(fileobj=tar.extractfile(layer)) as content:
+                members = [member for member in content if Path(member.name).name in ("bellwire", "libBellwireBrokerAuth.so") and member.isfile()]
+                files |= {Path(member.name).name: content.extractfile(member).read() for member in members}
+    program = {"broker": "libBellwireBrokerAuth.so", "coordinator": "bellwire"}.get(image)
+    assert files == ({program: (unpacked / program).read_bytes()} if program else {})
+    assert entry["RepoTags"] == [f"{name}:{release.version}"]
+    about = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
+    assert (about["title"], about["version"], about["licenses"]) == (name, release.version, "Apache-2.0")
+    assert re.fullmatch(r"[0-9a-f]{40}(-changed)?", about["revision"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", about["created"])
+    assert about["description"]
