@@ -82,7 +82,7 @@ package struct JSONWriter {
     }
 
     /// Writes a field with a name that is not known in advance; the bytes of its value are unchanged.
-    mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
+    package mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
         string(key)
         buffer.append(UInt8(ascii: ":"))
         value.withUnsafeBufferPointer { buffer.append($0) }
