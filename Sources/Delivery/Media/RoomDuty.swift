@@ -48,7 +48,7 @@ enum RoomDuty: Equatable {
             guard case .remove(let user, let leftAt) = self else { return }
             writer.field("identity", user.string)
             // The server compares with the beginning of tokens, by the wall clock.
-            let left = WallTime(milliseconds: wall.milliseconds - (storeTime - leftAt))
+            let left = wall + (leftAt - storeTime)
             writer.field("revoke_token_ts", left.seconds - MediaServer.headStart)
         }
         var request = HTTPRequest(
