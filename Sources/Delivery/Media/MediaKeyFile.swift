@@ -90,6 +90,13 @@ package final class MediaKeyFile: Sendable {
     private let read: @Sendable ([UInt8]) throws(SettingsError) -> MediaKey
     private let state: Mutex<KeyState>
 
+    /// Creates a key that is in no file and never changes, for simulations.
+    init(_ key: MediaKey) {
+        path = ""
+        read = { _ throws(SettingsError) in key }
+        state = Mutex(KeyState(key: key, known: []))
+    }
+
     /// - Parameter read: reads the key from the content. Its error repeats no part of the content.
     init(
         _ path: String, _ read: @escaping @Sendable ([UInt8]) throws(SettingsError) -> MediaKey
@@ -104,6 +111,7 @@ package final class MediaKeyFile: Sendable {
 
     /// Reads the file, and uses its key if the content is new. Returns the news; nil without news.
     package func look() -> MediaKeyNews? {
+        guard !path.isEmpty else { return nil }
         let content: [UInt8]
         do throws(SettingsError) {
             content = try Self.content(path)

@@ -1,6 +1,7 @@
 import CallCore
 import SignalingProtocol
 import Support
+import Tokens
 
 /// The file of `--media` (docs/media.md, Settings), with the keys from the key files.
 package struct MediaSettings: Sendable {
@@ -18,6 +19,18 @@ package struct MediaSettings: Sendable {
     package init(path: String) throws(SettingsError) {
         let known = ["certificateAuthorityFile", "servers", "use"]
         self = try readSettings(path, known: known) { json throws(SettingsError) in try Self(json, path) }
+    }
+
+    /// Creates settings with a single LiveKit server for all calls, for simulations.
+    package init(liveKit name: String, url: String, apiURL: String, key: String, secret: String) {
+        certificateAuthorityFile = nil
+        guard let room = try? MediaTemplate("{callID}") else { preconditionFailure("{callID} is a template") }
+        servers = [
+            MediaServer(
+                name: name, url: url, key: MediaKeyFile(.named(key, CryptographicKey(secret: Array(secret.utf8)))),
+                room: room, ttl: MediaServer.standardTTL, details: .liveKit(apiURL: apiURL, agents: []))
+        ]
+        use = MediaUse([], other: name)
     }
 
     private init(_ json: SettingsObject, _ path: String) throws(SettingsError) {
