@@ -57,7 +57,7 @@ final class World {
     private var memory: MemoryCallStore!
     /// Whether the store lost writes. Afterwards only the store knows which calls exist, and the state of earlier
     /// calls.
-    private var hasLostWrites = false
+    private(set) var hasLostWrites = false
     private var callsBeforeLoss: Set<CallID> = []
     private var ownViolations: [Violation] = []
     private var queue = EventQueue()

@@ -279,11 +279,14 @@ def test_a_token_stands_in_responses_and_welcomes_alone(
         alice.ok("call.end", callID=call)
         wait_until(lambda: any(asked.status == 503 for asked in livekit.asked), 10, "a refused request")
         wait_until(lambda: [e for e in receiver.of_call(call) if e.type == "call.ended"] != [], 20, "the last webhook")
+        told = {(device.user, "phone", "sfu") for device in (alice, bob, carol)}
+
+        def media() -> set[tuple[str, str, str]]:
+            entries = alice.ok("call.trace", callID=call)["entries"]
+            return {(entry["userID"], entry["device"], entry["server"]) for entry in entries if entry["kind"] == "media"}
+
+        wait_until(lambda: media() == told, 5, "the timelines of both coordinators")
         trace = alice.ok("call.trace", callID=call)
-        media = [entry for entry in trace["entries"] if entry["kind"] == "media"]
-        assert {(entry["userID"], entry["device"], entry["server"]) for entry in media} == {
-            (device.user, "phone", "sfu") for device in (alice, bob, carol)
-        }
         wait_until(lambda: world.services[0].metrics() != {}, 5, "metrics")
         places = {
             "webhooks": b"".join(attempt.raw for attempt in receiver.attempts),
