@@ -44,6 +44,8 @@ struct Plan: Sendable {
     var coordinators: Int
     /// Whether there is a webhook endpoint, which must be told of every revision of every call.
     var hasWebhooks = false
+    /// Whether there is a media server, whose rooms are closed.
+    var hasRooms = false
     /// Whether sleeping phones receive pushes.
     var hasPushes = false
     var users: [(user: UserID, devices: [DeviceID])]
@@ -57,7 +59,7 @@ struct Plan: Sendable {
     /// The longest time until a user answers, in milliseconds.
     var reaction: Milliseconds
 
-    /// `callsOnly`: leaves out webhooks and pushes; everything else in the world of a seed stays the same.
+    /// `callsOnly`: leaves out webhooks, rooms and pushes; everything else in the world of a seed stays the same.
     static func drawn(seed: UInt64, isLite: Bool, callsOnly: Bool = false) -> Plan {
         var random = SeededRandom(seed: seed)
         var mix = isLite ? FaultMix.none : FaultMix.drawn(&random)
@@ -80,6 +82,7 @@ struct Plan: Sendable {
         if !isLite { plan.drawLaterFaults() }
         if !callsOnly {
             plan.drawWebhooks()
+            plan.drawRooms()
             plan.drawPushes()
         }
         plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
@@ -91,6 +94,17 @@ struct Plan: Sendable {
         var random = SeededRandom(seed: seed &* 0xD1B5_4A32 &+ 7)
         hasWebhooks = random.chance(400)
         guard hasWebhooks, !isLite else { return }
+        mix.endpointFailure = random.pick([0, 50, 300])
+        mix.endpointLostAnswer = random.pick([0, 0, 30])
+        mix.endpointLatency = random.pick([0, 20, 400, 6_000])
+    }
+
+    /// Draws from a random generator of its own, as `drawWebhooks` does. The faults of a media server are those of the
+    /// webhook endpoint.
+    private mutating func drawRooms() {
+        var random = SeededRandom(seed: seed &* 0xA24B_AED5 &+ 13)
+        hasRooms = random.chance(300)
+        guard hasRooms, !hasWebhooks, !isLite else { return }
         mix.endpointFailure = random.pick([0, 50, 300])
         mix.endpointLostAnswer = random.pick([0, 0, 30])
         mix.endpointLatency = random.pick([0, 20, 400, 6_000])

@@ -24,6 +24,8 @@ final class SimulatedCoordinator: BrokerClient {
     private var loop: CoordinatorLoop!
     /// The webhook worker, in worlds with webhooks.
     private var deliverer: Deliverer?
+    /// The worker that closes rooms, in worlds with a media server.
+    private var closer: RoomCloser?
     /// The push worker, in worlds with pushes.
     private var pusher: Pusher?
     private var workers = 0
@@ -62,12 +64,15 @@ final class SimulatedCoordinator: BrokerClient {
         var draws = random.fork()
         let service = CallService(store: store, settings: world.settings)
         service.onOutboxEntries = { [unowned self] ids in self.deliverer?.committed(ids) }
+        service.onRooms = { [unowned self] ids in self.closer?.committed(ids) }
+        if let media = world.media { service.mediaSession = { member, _ in media.session(for: member) } }
         service.onPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
         let loop = CoordinatorLoop(service, clock: { [unowned(unsafe) world] in world.now }) {
             draws.between($0.lowerBound, $0.upperBound)
         }
         self.loop = loop
         let deliverer = startWorker()
+        let closer = startCloser()
         let pusher = startPusher()
         store.onAnswer = { [unowned self, life] in
             if self.life == life {
@@ -75,6 +80,7 @@ final class SimulatedCoordinator: BrokerClient {
             } else {
                 loop.giveUp()
                 deliverer?.giveUp()
+                closer?.giveUp()
                 pusher?.giveUp()
             }
         }
@@ -88,7 +94,7 @@ final class SimulatedCoordinator: BrokerClient {
 
     private func startWorker() -> Deliverer? {
         guard let endpoint = world.endpoint else { return nil }
-        let sender = SimulatedSender(endpoint)
+        let sender = SimulatedSender(endpoint.send)
         sender.onAnswer = { [unowned self, life] in
             if self.life == life { handle(.tick) }
         }
@@ -100,6 +106,22 @@ final class SimulatedCoordinator: BrokerClient {
             return "\(clientID)-\(workers)"
         }
         return deliverer
+    }
+
+    private func startCloser() -> RoomCloser? {
+        guard let media = world.media else { return nil }
+        let sender = SimulatedSender(media.send)
+        sender.onAnswer = { [unowned self, life] in
+            if self.life == life { handle(.tick) }
+        }
+        closer = RoomCloser(
+            store, SimulatedMediaServer.settings, sender: sender, now: world.now,
+            wall: { [unowned(unsafe) world] in WallTime(milliseconds: world.now) }
+        ) { [unowned self] in
+            workers += 1
+            return "\(clientID)-\(workers)"
+        }
+        return closer
     }
 
     private func startPusher() -> Pusher? {
@@ -161,6 +183,8 @@ final class SimulatedCoordinator: BrokerClient {
         loop.giveUp()
         deliverer?.giveUp()
         deliverer = nil
+        closer?.giveUp()
+        closer = nil
         pusher?.giveUp()
         pusher = nil
     }
@@ -215,13 +239,15 @@ final class SimulatedCoordinator: BrokerClient {
         guard self.life == life else { return }
         deliverer?.turn(world.now)
         guard self.life == life, !store.isDead else { return }
+        closer?.turn(world.now)
+        guard self.life == life, !store.isDead else { return }
         pusher?.turn(world.now)
         guard self.life == life, !store.isDead else { return }
         if loop.stale > stale {
             stale = loop.stale
             world.workWasStale("stale work dropped")
         }
-        var next = min(loop.nextTick, deliverer?.nextTurn ?? .max, pusher?.nextTurn ?? .max)
+        var next = min(loop.nextTick, deliverer?.nextTurn ?? .max, closer?.nextTurn ?? .max, pusher?.nextTurn ?? .max)
         if !inbox.isEmpty, loop.takesMessages { next = world.now }
         wake(at: max(next, world.now))
     }

@@ -81,18 +81,19 @@ final class SimulatedEndpoint {
     }
 }
 
-/// A worker's connection to the endpoint.
+/// A worker's connection to an endpoint or a media server.
 final class SimulatedSender: RequestSender {
-    private let endpoint: SimulatedEndpoint
+    private let receive: (HTTPRequest, @escaping (HTTPAnswer) -> Void) -> Void
     private var answers: [HTTPAnswer] = []
     /// Called when an answer has come.
     var onAnswer: () -> Void = {}
     let descriptor: Int32 = -1
 
-    init(_ endpoint: SimulatedEndpoint) { self.endpoint = endpoint }
+    /// - Parameter receive: takes a request, and is given the function that takes the answer.
+    init(_ receive: @escaping (HTTPRequest, @escaping (HTTPAnswer) -> Void) -> Void) { self.receive = receive }
 
     func send(_ request: HTTPRequest) {
-        endpoint.send(request) { [weak self] answer in
+        receive(request) { [weak self] answer in
             self?.answers.append(answer)
             self?.onAnswer()
         }

@@ -16,12 +16,14 @@ package struct Simulator {
         package let faults: [String: Int]
         /// How often workers handed a push to a provider, by kind.
         package let pushes: [PushKind: Int]
+        /// How many rooms the media server deleted, and how many participants the server removed.
+        package let rooms: (deleted: Int, removed: Int)
     }
 
     /// Whether the worlds have no faults: networks and stores take their time, but no part fails.
     package let isLite: Bool
 
-    /// Whether the worlds have neither webhooks nor pushes.
+    /// Whether the worlds have neither webhooks nor pushes nor a media server.
     package let callsOnly: Bool
 
     package init(isLite: Bool = false, callsOnly: Bool = false) {
@@ -38,7 +40,7 @@ package struct Simulator {
     private func result(_ seed: UInt64, _ verdict: Verdict) -> Result {
         Result(
             seed: seed, violations: verdict.violations, fingerprint: verdict.fingerprint,
-            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes)
+            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes, rooms: verdict.rooms)
     }
 
     /// Returns the history of a world, line by line.

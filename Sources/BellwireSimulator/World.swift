@@ -48,6 +48,8 @@ final class World {
     private(set) var devices: [SimulatedDevice] = []
     /// The webhook endpoint; nil in a world without webhooks.
     private(set) var endpoint: SimulatedEndpoint?
+    /// The media server; nil in a world without media servers.
+    private(set) var media: SimulatedMediaServer?
     /// The push provider; nil in a world without pushes, as are the gateway and the watch.
     private(set) var provider: SimulatedProvider?
     private(set) var gateway: SimulatedGateway?
@@ -55,7 +57,7 @@ final class World {
     private var memory: MemoryCallStore!
     /// Whether the store lost writes. Afterwards only the store knows which calls exist, and the state of earlier
     /// calls.
-    private var hasLostWrites = false
+    private(set) var hasLostWrites = false
     private var callsBeforeLoss: Set<CallID> = []
     private var ownViolations: [Violation] = []
     private var queue = EventQueue()
@@ -98,6 +100,7 @@ final class World {
         settings.quotas.storedBytes = 0
         settings.limits.messages = .init(rate: 0, burst: 0)
         settings.limits.signals = .init(rate: 0, burst: 0)
+        if plan.hasRooms { settings.media = MediaUse([], other: "sfu") }
         self.settings = settings
         random = SeededRandom(seed: plan.seed &* 0x9E37_79B9 &+ 1)
         hasFaults = true
@@ -110,6 +113,10 @@ final class World {
         }
         devices = plan.addresses.map { SimulatedDevice($0, in: self, random: random.fork()) }
         if plan.hasPushes { beginPushes() }
+        if plan.hasRooms {
+            media = SimulatedMediaServer(memory, in: self, random: SeededRandom(seed: plan.seed &* 41 &+ 11))
+            memory.keep(SimulatedMediaServer.settings.outboxes)
+        }
         guard plan.hasWebhooks else { return }
         endpoint = SimulatedEndpoint(in: self, random: SeededRandom(seed: plan.seed &* 31 &+ 3))
         memory.keep([KeptEndpoint(SimulatedEndpoint.settings)!])
@@ -204,7 +211,7 @@ final class World {
         return Verdict(
             violations: ownViolations + checker.violations, summary: checker.summary, fingerprint: fingerprint,
             virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +),
-            pushes: pushesByKind)
+            pushes: pushesByKind, rooms: media?.changes ?? (0, 0))
     }
 
     /// Ends the faults: every part serves, every device is online, every call ends, and every device is told.
@@ -221,6 +228,7 @@ final class World {
         // This time is for resends of the messages that were lost last.
         run(until: now + 20_000)
         checkWebhooks()
+        checkRooms()
         checkPushes()
         note(.settled)
     }
@@ -234,10 +242,24 @@ final class World {
             rest -= 1
             run(until: now + 1_000)
         }
-        let excuses = ["coordinator", "store", "endpoint"]
-        endpoint.judge(
-            memory.contents.calls, mayRepeat: faults.keys.contains { fault in excuses.contains { fault.hasPrefix($0) } }
-        )
+        endpoint.judge(memory.contents.calls, mayRepeat: mayRepeatRequests)
+    }
+
+    /// Whether a fault may have made a worker send a request again.
+    private var mayRepeatRequests: Bool {
+        faults.keys.contains { fault in ["coordinator", "store", "endpoint"].contains { fault.hasPrefix($0) } }
+    }
+
+    /// Checks that rooms were closed, in the worlds in which webhook events are checked.
+    private func checkRooms() {
+        guard let media, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        let outboxes = SimulatedMediaServer.settings.outboxes
+        var rest = 120
+        while rest > 0, outboxes.contains(where: { memory.count($0.name).waiting > 0 }) {
+            rest -= 1
+            run(until: now + 1_000)
+        }
+        media.judge(memory.contents.calls, mayRepeat: mayRepeatRequests)
     }
 
     /// Checks that no push is left in the queue.
@@ -553,4 +575,5 @@ struct Verdict {
     let faults: [String: Int]
     let calls: Int
     let pushes: [PushKind: Int]
+    let rooms: (deleted: Int, removed: Int)
 }

@@ -1,3 +1,4 @@
+import BellwireClientCore
 import CallCore
 import CallStore
 import Coordinator
@@ -14,13 +15,18 @@ final class MemoryCoordinator: Sendable {
 
     private let settings: ServiceSettings
     private let broker: MemoryBroker
+    private let mediaSession: (@Sendable (CallID, UserID, DeviceID) -> BellwireMediaSession?)?
     private let state = Mutex(State())
     /// Ends the thread's wait.
     private let wakeUp = DispatchSemaphore(value: 0)
 
-    init(_ settings: ServiceSettings, _ broker: MemoryBroker) {
+    init(
+        _ settings: ServiceSettings, _ broker: MemoryBroker,
+        _ mediaSession: (@Sendable (CallID, UserID, DeviceID) -> BellwireMediaSession?)?
+    ) {
         self.settings = settings
         self.broker = broker
+        self.mediaSession = mediaSession
         broker.setWake { [wakeUp] in wakeUp.signal() }
     }
 
@@ -45,8 +51,14 @@ final class MemoryCoordinator: Sendable {
         let store = MemoryCallStore(lease: settings.presence.lease) { SystemClock.wall.milliseconds }
         while !state.withLock(\.isStopping) {
             state.withLock { $0.isToBeReplaced = false }
+            let service = CallService(store: store, settings: settings)
+            if let mediaSession {
+                service.mediaSession = { member, _ in
+                    mediaSession(member.callID, member.device.userID, member.device.deviceID)
+                }
+            }
             let loop = CoordinatorLoop(
-                CallService(store: store, settings: settings), clock: { SystemClock.boot.milliseconds },
+                service, clock: { SystemClock.boot.milliseconds },
                 random: { .random(in: $0) })
             serve(loop)
             loop.giveUp()

@@ -27,12 +27,18 @@ public final class TestService: Sendable {
     private let coordinator: MemoryCoordinator
 
     /// Creates a service that serves at once, until this object and its clients' configurations are released.
-    public init(timings: Timings = Timings()) {
+    /// - Parameter mediaSession: returns the media session of a user's device in a call; calls have no media server
+    ///   without this function.
+    public init(
+        timings: Timings = Timings(),
+        mediaSession: (@Sendable (CallID, UserID, DeviceID) -> BellwireMediaSession?)? = nil
+    ) {
         var settings = ServiceSettings()
         settings.calls.heartbeatTimeout = timings.heartbeatTimeout.milliseconds
         settings.calls.callerGrace = timings.callerGrace.milliseconds
         settings.heartbeatInterval = timings.heartbeatInterval.milliseconds
-        coordinator = MemoryCoordinator(settings, broker)
+        if mediaSession != nil { settings.media = MediaUse([], other: "test") }
+        coordinator = MemoryCoordinator(settings, broker, mediaSession)
         coordinator.start()
     }
 

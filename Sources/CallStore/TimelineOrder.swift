@@ -51,7 +51,7 @@ private struct Known {
         case .ack(_, let revision):
             self.revision = revision
             isHeard = true
-        case .request, .presence, .deadline, .push: break
+        case .request, .presence, .deadline, .push, .media: break
         }
     }
 

@@ -110,6 +110,7 @@ struct Asked {
         case .join: return try onCall("call.join", id)
         case .quit: return try onCall("call.quit", id)
         case .end: return try onCall("call.end", id)
+        case .media: return try onCall("call.media", id)
         case .history: return try history(id)
         case .message: return try message(id)
         case .updateUser:

@@ -11,6 +11,7 @@ package enum Route: String, CaseIterable, Sendable {
     case join = "POST /v1/calls/{callID}/join"
     case quit = "POST /v1/calls/{callID}/quit"
     case end = "POST /v1/calls/{callID}/end"
+    case media = "POST /v1/calls/{callID}/media"
     case heartbeat = "POST /v1/calls/{callID}/heartbeat"
     case history = "GET /v1/users/{userID}/calls"
     case user = "GET /v1/users/{userID}"

@@ -18,8 +18,10 @@ final class Destination {
 
     let url: OpaquePointer
     let host: Host
+    /// `https`, or `http` where a request allows plain HTTP.
+    let scheme: String
 
-    init(_ text: String) throws(Problem) {
+    init(_ text: String, allowsPlainHTTP: Bool = false) throws(Problem) {
         guard text.utf8.count <= HTTPRequest.longestURL else {
             throw Problem(reason: "the URL is longer than \(HTTPRequest.longestURL) bytes")
         }
@@ -28,7 +30,7 @@ final class Destination {
         }
         guard let url = curl_url() else { throw Problem(reason: "no memory") }
         do throws(Problem) {
-            try Self.read(text, into: url)
+            scheme = try Self.read(text, into: url, allowsPlainHTTP)
             host = try Self.host(of: url)
         } catch {
             curl_url_cleanup(url)
@@ -39,14 +41,19 @@ final class Destination {
 
     deinit { curl_url_cleanup(url) }
 
-    private static func read(_ text: String, into url: OpaquePointer) throws(Problem) {
+    /// Returns the scheme.
+    private static func read(
+        _ text: String, into url: OpaquePointer, _ allowsPlainHTTP: Bool
+    ) throws(Problem) -> String {
         switch curl_url_set(url, CURLUPART_URL, text, UInt32(CURLU_DISALLOW_USER)) {
         case CURLUE_OK: break
         case CURLUE_UNSUPPORTED_SCHEME: throw Problem(reason: "the URL is not an https URL")
         case CURLUE_USER_NOT_ALLOWED: throw Problem(reason: "the URL has a user or a password")
         case let code: throw Problem(reason: "the URL is not valid: \(String(cString: curl_url_strerror(code)))")
         }
-        guard part(CURLUPART_SCHEME, of: url) == "https" else { throw Problem(reason: "the URL is not an https URL") }
+        guard let scheme = part(CURLUPART_SCHEME, of: url), scheme == "https" || scheme == "http" && allowsPlainHTTP
+        else { throw Problem(reason: "the URL is not an https URL") }
+        return scheme
     }
 
     private static func host(of url: OpaquePointer) throws(Problem) -> Host {

@@ -27,6 +27,8 @@ package struct HTTPRequest: Sendable {
     /// Whether the operator named the server, not a stranger. Such a server may have any address and port, may have
     /// more requests under way, and gets requests on a shared HTTP/2 connection. `allowed` does not count.
     package var isToProvider = false
+    /// Whether the URL may be `http://…`, because the operator named the server and its scheme.
+    package var allowsPlainHTTP = false
     /// A time by the boot clock, in milliseconds. From then on the request is not handed to a connection, but returned
     /// as `notHandedOver`. Nil for no such time.
     package var handOverBefore: Int64?

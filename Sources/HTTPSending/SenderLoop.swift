@@ -74,7 +74,8 @@ final class SenderLoop {
     private func take(_ posted: PostedRequest) {
         if let problem = posted.request.problem { return fail(posted, problem) }
         do throws(Destination.Problem) {
-            let waiting = Waiting(posted: posted, destination: try Destination(posted.request.url))
+            let destination = try Destination(posted.request.url, allowsPlainHTTP: posted.request.allowsPlainHTTP)
+            let waiting = Waiting(posted: posted, destination: destination)
             guard admit(waiting) else {
                 let most =
                     posted.request.isToProvider ? HTTPSender.mostWaitingPerProvider : HTTPSender.mostWaitingPerHost

@@ -47,7 +47,7 @@ final class Transfer {
         self.destination = destination
         self.handle = handle
         var options = TransferOptions(handle)
-        options.setSafety()
+        options.setSafety(destination.scheme)
         options.setTLS(settings.certificateAuthorityFile)
         options.setConnection(timeout: request.timeout, sharing: request.isToProvider)
         options.set(CURLOPT_CURLU, pointer: UnsafeRawPointer(destination.url))

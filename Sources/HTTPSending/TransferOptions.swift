@@ -21,8 +21,9 @@ struct TransferOptions {
     mutating func note(_ code: CURLcode) { areTaken = areTaken && code == CURLE_OK }
 
     /// Excludes features that a stranger's server, or the environment of this process, could abuse.
-    mutating func setSafety() {
-        set(CURLOPT_PROTOCOLS_STR, "https")
+    /// - Parameter scheme: the scheme of the URL, and the only protocol of the transfer.
+    mutating func setSafety(_ scheme: String) {
+        set(CURLOPT_PROTOCOLS_STR, scheme)
         set(CURLOPT_REDIR_PROTOCOLS_STR, "https")
         set(CURLOPT_FOLLOWLOCATION, 0)
         set(CURLOPT_PROXY, "")

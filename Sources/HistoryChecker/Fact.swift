@@ -48,7 +48,8 @@ struct Fact: Equatable {
         case .join: return [.joined(user)]
         case .quit: return [.quit(user)]
         case .end: return [.ended(by: user)]
-        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
+        case .get, .signal, .report, .trace, .media, .query, .message, .userUpdate, .userQuery, .userBlock,
+            .userBlockList,
             .userSignOut, .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             return []
         }

@@ -58,7 +58,8 @@ extension HistoryChecker {
         case .invite(let invite): if calls[callID]?.invite == nil { calls[callID]?.invite = (device, invite) }
         case .add(let add): for user in add.invitees { calls[callID]?.additions[user, default: 0] += 1 }
         case .join: calls[callID]?.joiners.insert(device.userID)
-        case .cancel, .accept, .reject, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
+        case .cancel, .accept, .reject, .quit, .end, .get, .signal, .report, .trace, .media, .query, .message,
+            .userUpdate,
             .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister,
             .ringCheck:
             break

@@ -159,7 +159,8 @@ extension Request.Body {
         switch self {
         case .accept(let accept): accept.callID == call
         case .reject(let reject): reject.callID == call
-        case .invite, .cancel, .add, .join, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
+        case .invite, .cancel, .add, .join, .quit, .end, .get, .signal, .report, .trace, .media, .query, .message,
+            .userUpdate,
             .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister,
             .ringCheck:
             false

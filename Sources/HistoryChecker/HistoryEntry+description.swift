@@ -54,6 +54,7 @@ extension Request.Body {
         case .signal(let body): "signal in \(body.callID)"
         case .report(let body): "report on \(body.callID)"
         case .trace(let body): "trace \(body.callID)"
+        case .media(let body): "media \(body.callID)"
         case .query: "query"
         case .message(let body): "message \(body.messageID?.string ?? "") to \(body.to)"
         case .userUpdate: "user update"

@@ -14,6 +14,8 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
         case inconsistentCall
         /// A webhook event was missing, out of order, or came twice without a reason.
         case webhook
+        /// The room of a call was not closed, or was closed while the call lived.
+        case room
         /// A push was missing, came without a reason, or went to a wrong device.
         case push
         /// A call changed after its end.

@@ -57,6 +57,7 @@ extension Response {
                 }
             }
             success.timeline?.write(to: &writer, since: success.call.createdAt)
+            if let session = success.mediaSession { writer.object("mediaSession") { session.write(to: &$0) } }
             writer.object("call") { success.call.write(to: &$0) }
         case .answer(let answer):
             writer.field("ok", true)
@@ -84,7 +85,8 @@ extension Response {
             call: call, time: time, offline: offline, errors: UserError.list(json),
             merged: json["merged"]?.bool ?? false, repeated: json["repeated"]?.bool ?? false,
             reports: json["reports"]?.array?.compactMap { $0.object.flatMap(DeviceReport.init(json:)) } ?? [],
-            timeline: Timeline(json: json))
+            timeline: Timeline(json: json),
+            mediaSession: json["mediaSession"]?.object.flatMap(BellwireMediaSession.init(json:)))
         self.init(id: id, outcome: .success(success))
     }
 }
@@ -160,6 +162,11 @@ extension Welcome {
             }
         }
         if omittedCalls > 0 { writer.field("omittedCalls", omittedCalls) }
+        if !mediaSessions.isEmpty {
+            writer.array("mediaSessions") { writer in
+                for session in mediaSessions { writer.object { session.write(to: &$0) } }
+            }
+        }
         writer.array("calls") { writer in
             for call in calls { writer.object { call.write(to: &$0) } }
         }
@@ -175,8 +182,10 @@ extension Welcome {
             omittedCalls: max(0, Int(json["omittedCalls"]?.integer ?? 0)),
             presenceLease: json["presenceLease"]?.integer.map(Int.init),
             tokenExpiresAt: json["tokenExpiresAt"]?.integer,
-            iceServers: json["iceServers"]?.array?.compactMap { $0.object.flatMap(BellwireIceServer.init(json:)) } ?? []
-        )
+            iceServers: json["iceServers"]?.array?.compactMap { $0.object.flatMap(BellwireIceServer.init(json:)) }
+                ?? [],
+            mediaSessions: json["mediaSessions"]?.array?.compactMap { $0.object.flatMap(CallMediaSession.init(json:)) }
+                ?? [])
     }
 }
 

@@ -51,10 +51,14 @@ public struct Response: Equatable, Sendable {
         public var reports: [DeviceReport]
         /// In responses to `call.trace`: the call's timeline.
         public var timeline: Timeline?
+        /// In responses to `call.invite`, `call.accept`, `call.join` and `call.media`: the data for the call's room at
+        /// its media server.
+        public var mediaSession: BellwireMediaSession?
 
         public init(
             call: CallSnapshot, time: Int64, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false,
-            repeated: Bool = false, reports: [DeviceReport] = [], timeline: Timeline? = nil
+            repeated: Bool = false, reports: [DeviceReport] = [], timeline: Timeline? = nil,
+            mediaSession: BellwireMediaSession? = nil
         ) {
             self.call = call
             self.time = time
@@ -64,6 +68,7 @@ public struct Response: Equatable, Sendable {
             self.repeated = repeated
             self.reports = reports
             self.timeline = timeline
+            self.mediaSession = mediaSession
         }
     }
 }
@@ -149,11 +154,13 @@ package struct Welcome: Equatable, Sendable {
     /// TURN servers for media between devices that have no direct path; empty when the operator has named no servers.
     /// The credentials last for an hour, and each welcome brings new credentials.
     package var iceServers: [BellwireIceServer]
+    /// The media sessions of the live calls in which this device is accepted.
+    package var mediaSessions: [CallMediaSession]
 
     package init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
         omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil,
-        iceServers: [BellwireIceServer] = []
+        iceServers: [BellwireIceServer] = [], mediaSessions: [CallMediaSession] = []
     ) {
         self.session = session
         self.serverTime = serverTime
@@ -164,5 +171,6 @@ package struct Welcome: Equatable, Sendable {
         self.presenceLease = presenceLease
         self.tokenExpiresAt = tokenExpiresAt
         self.iceServers = iceServers
+        self.mediaSessions = mediaSessions
     }
 }

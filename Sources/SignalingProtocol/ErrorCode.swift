@@ -33,6 +33,8 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     /// A presence message named a session that has ended; the error names this session. The device begins another
     /// session.
     public static let sessionOver = ErrorCode(rawValue: "sessionOver")
+    /// The operator has named no media server for calls like this.
+    public static let noMedia = ErrorCode(rawValue: "noMedia")
     public static let userNotRegistered = ErrorCode(rawValue: "userNotRegistered")
     public static let rateLimited = ErrorCode(rawValue: "rateLimited")
     /// The store or the service cannot answer now. The device sends the request again.
@@ -49,7 +51,8 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     package static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
         .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
-        .userNotRegistered, .rateLimited, .unavailable, .internal, .tokenExpired, .tokenRevoked, .flooding, .slowReader,
+        .noMedia, .userNotRegistered, .rateLimited, .unavailable, .internal, .tokenExpired, .tokenRevoked, .flooding,
+        .slowReader,
     ]
 
     public var description: String { rawValue }

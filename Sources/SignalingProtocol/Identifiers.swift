@@ -91,13 +91,25 @@ package struct RequestID: ByteIdentifier {
     }
 }
 
-/// The name of a webhook endpoint in the operator's settings: 1–64 of `A-Z a-z 0-9 _ -`.
+/// The name of an outbox: of a webhook endpoint in the operator's settings (1–64 of `A-Z a-z 0-9 _ -`), or of the rooms
+/// of a media server (`rooms:` and the server's name). No webhook endpoint can have the name of rooms.
 package struct EndpointName: ByteIdentifier {
+    private static let ofRooms = "rooms:"
+
     package let string: String
 
     package init?(_ string: String) {
-        guard isToken(string) else { return nil }
+        let name = string.hasPrefix(Self.ofRooms) ? String(string.dropFirst(Self.ofRooms.count)) : string
+        guard isToken(name) else { return nil }
         self.string = string
+    }
+
+    /// Returns the name of the rooms of a media server; nil when the server's name is invalid.
+    package static func rooms(of server: String) -> EndpointName? { EndpointName(ofRooms + server) }
+
+    /// The media server whose rooms the outbox is about; nil for a webhook endpoint.
+    package var mediaServer: String? {
+        string.hasPrefix(Self.ofRooms) ? String(string.dropFirst(Self.ofRooms.count)) : nil
     }
 }
 

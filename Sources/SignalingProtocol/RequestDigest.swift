@@ -14,7 +14,7 @@ extension Request.Body {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end:
             Int64(bitPattern: stableHash(JSONWriter.object { writeFields(to: &$0) }))
         case .message(let message): message.digest
-        case .get, .signal, .report, .trace, .query, .userUpdate, .userQuery, .userBlock, .userBlockList,
+        case .get, .signal, .report, .trace, .media, .query, .userUpdate, .userQuery, .userBlock, .userBlockList,
             .userSignOut, .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             nil
         }

@@ -41,6 +41,8 @@ public struct TraceEntry: Equatable, Sendable {
         /// The service attempted a push, or gave the push up. Only the pushed user and backends see this step (section
         /// 7).
         case push(PushStep)
+        /// A device got a media session of this media server.
+        case media(DeviceAddress, server: String)
     }
 }
 
@@ -97,6 +99,11 @@ extension TraceEntry {
         case .push(let push):
             writer.field("kind", "push")
             push.write(to: &writer)
+        case .media(let device, let server):
+            writer.field("kind", "media")
+            writer.field("userID", device.userID.string)
+            writer.field("device", device.deviceID.string)
+            writer.field("server", server)
         }
     }
 
@@ -145,6 +152,9 @@ extension TraceEntry.Step {
         case "push":
             guard let device, let push = PushStep(device, json) else { return nil }
             self = .push(push)
+        case "media":
+            guard let device, let server = json["server"]?.string else { return nil }
+            self = .media(device, server: server)
         default: return nil
         }
     }

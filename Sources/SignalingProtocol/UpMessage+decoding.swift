@@ -101,6 +101,7 @@ extension Request.Body {
         case "call.report":
             self = .report(.init(callID: try fields.callID, milestones: try fields.milestones))
         case "call.trace": self = .trace(.init(callID: try fields.callID))
+        case "call.media": self = .media(.init(callID: try fields.callID))
         case "call.query":
             let count = try fields.integer("count", in: 1...Int.max)
             self = .query(

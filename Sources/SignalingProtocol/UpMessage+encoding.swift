@@ -54,7 +54,7 @@ extension Request.Body {
         case .end(let body):
             writer.field("reason", body.reason)
             writer.field("extendedData", body.extendedData)
-        case .get, .trace: break
+        case .get, .trace, .media: break
         case .signal(let body): body.write(to: &writer)
         case .report(let body):
             writer.object("milestones") { writer in
@@ -115,6 +115,7 @@ extension Request.Body {
         case .signal: "call.signal"
         case .report: "call.report"
         case .trace: "call.trace"
+        case .media: "call.media"
         case .query: "call.query"
         case .message: "message.send"
         case .userUpdate: "user.update"

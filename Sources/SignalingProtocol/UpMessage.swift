@@ -34,6 +34,8 @@ public struct Request: Equatable, Sendable {
         case signal(Signal)
         case report(Report)
         case trace(Trace)
+        /// `call.media`: asks for a media session of the call.
+        case media(Media)
         case query(Query)
         case message(Message)
         case userUpdate(UserUpdate)
@@ -220,6 +222,13 @@ public struct Request: Equatable, Sendable {
 
         package init(callID: CallID) { self.callID = callID }
     }
+
+    /// `call.media`: asks for another media session.
+    package struct Media: Equatable, Sendable {
+        package var callID: CallID
+
+        package init(callID: CallID) { self.callID = callID }
+    }
 }
 
 extension Request.Body {
@@ -238,6 +247,7 @@ extension Request.Body {
         case .signal(let body): body.callID
         case .report(let body): body.callID
         case .trace(let body): body.callID
+        case .media(let body): body.callID
         case .ringCheck(let body): body.callID
         case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete,
             .pushRegister, .pushUnregister:
@@ -258,7 +268,8 @@ extension Request.Body {
     package var changesCall: Bool {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
-        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
+        case .get, .signal, .report, .trace, .media, .query, .message, .userUpdate, .userQuery, .userBlock,
+            .userBlockList,
             .userSignOut, .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             false
         }

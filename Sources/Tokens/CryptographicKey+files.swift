@@ -2,8 +2,8 @@ import COpenSSL
 
 /// Private keys in files: PKCS #8 in PEM (RFC 5958, RFC 7468).
 extension CryptographicKey {
-    /// Reads a private key of RSA or P-256 for this algorithm. The error repeats no part of the text. An encrypted key
-    /// cannot be used, since no operator is there to enter its password.
+    /// Reads a private key of RSA, P-256 or Ed25519 for this algorithm. The error repeats no part of the text. An
+    /// encrypted key cannot be used, since no operator is there to enter its password.
     package convenience init(_ algorithm: SignatureAlgorithm, pem: [UInt8]) throws(TokenError) {
         // OpenSSL's errors about a damaged file must not be found by later users of OpenSSL.
         defer { ERR_clear_error() }
@@ -39,7 +39,9 @@ extension CryptographicKey {
             guard (2048...8192).contains(EVP_PKEY_get_bits(pair)) else {
                 throw failure("an RSA key has 2048 to 8192 bits")
             }
-        case .hs256, .edDSA: throw failure("keys for \(algorithm.rawValue) are not read from PEM")
+        case .edDSA:
+            guard EVP_PKEY_is_a(pair, "ED25519") == 1 else { throw failure("not a key of Ed25519") }
+        case .hs256: throw failure("keys for \(algorithm.rawValue) are not read from PEM")
         }
     }
 

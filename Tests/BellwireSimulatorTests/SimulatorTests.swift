@@ -30,6 +30,15 @@ struct SimulatorTests {
         #expect(Simulator(isLite: true).run(seed: 4).pushes.isEmpty)
     }
 
+    /// The room of a call that is over is closed once, and whoever has left is removed (`SimulatedMediaServer`).
+    @Test func roomsAreClosed() throws {
+        let seeds = (1...40 as ClosedRange<UInt64>).filter { Plan.drawn(seed: $0, isLite: true).hasRooms }.prefix(4)
+        let results = seeds.map { Simulator(isLite: true).run(seed: $0) }
+        for result in results { #expect(result.violations.isEmpty, "\(result.violations)") }
+        #expect(results.map(\.rooms.deleted).reduce(0, +) > 10)
+        #expect(results.map(\.rooms.removed).reduce(0, +) > 0)
+    }
+
     @Test(arguments: Exhaustive.worlds)
     func whateverHappensInASmallWorldIsRight(_ world: String) {
         let result = Exhaustive(world: world, clock: { 0 }).search(depth: 3, for: 1)
@@ -55,7 +64,7 @@ struct SimulatorTests {
         let (whole, calls) = (
             Plan.drawn(seed: seed, isLite: false), Plan.drawn(seed: seed, isLite: false, callsOnly: true)
         )
-        #expect(!calls.hasPushes && !calls.hasWebhooks)
+        #expect(!calls.hasPushes && !calls.hasWebhooks && !calls.hasRooms)
         let invites = [whole, calls].map { plan in
             plan.acts.compactMap { act in if case .invite(let invite) = act.what { invite.callID } else { nil } }
         }

@@ -81,7 +81,8 @@ final class Scene {
         case .get: try machine.getRequested(by: user)
         case .signal(let signal): return try machine.call.judge(signal, from: user)
         case .invite: preconditionFailure("a scene begins with its invitation")
-        case .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
+        case .report, .trace, .media, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
+            .userSignOut,
             .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             preconditionFailure("no matter of the machine")
         }

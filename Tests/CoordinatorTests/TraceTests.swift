@@ -33,6 +33,7 @@ struct TraceTests {
                 case .ack(let device, let revision): "ack \(device) \(revision)"
                 case .presence(let device, let state): "\(device) \(state)"
                 case .deadline(let late): "deadline \(late)"
+                case .media(let device, let server): "media \(device) \(server)"
                 case .push(let push):
                     "push \(push.kind.rawValue) \(push.device) \(push.platform.rawValue) \(push.outcome.rawValue)"
                 }

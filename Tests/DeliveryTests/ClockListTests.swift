@@ -19,13 +19,19 @@ import Testing
     /// Where time is written to the outside, all of it is wall time or a duration: these are the places that take a moment at all.
     @Test func whatTakesAMomentToTellOthers() throws {
         var found: [String: Int] = [:]
-        for target in ["Delivery/Webhooks", "Delivery/Push", "Tokens"] {
+        for target in ["Delivery/Media", "Delivery/Webhooks", "Delivery/Push", "Tokens"] {
             for word in [": WallTime", "now: Milliseconds", "now: Int64", "at: Milliseconds"] {
                 for (file, count) in try places(of: word, in: target) { found["\(file) \(word)", default: 0] += count }
             }
         }
         #expect(
             found == [
+                "Delivery/Media/MediaServer.swift : WallTime": 1,  // iat, nbf, exp
+                "Delivery/Media/MediaSettings.swift : WallTime": 1,  // the same
+                "Delivery/Media/MediaServer.swift now: Int64": 1,  // the same
+                "Delivery/Media/RoomCloser.swift now: Int64": 1,  // the boot clock
+                "Delivery/Media/RoomDuty.swift now: Int64": 1,  // exp
+                "Delivery/Media/RoomDuty.swift : WallTime": 1,  // exp, and when a member left
                 "Delivery/Webhooks/WebhookSignature.swift : WallTime": 1,  // webhook-timestamp
                 "Delivery/Webhooks/RetryDelay.swift now: Milliseconds": 1,  // when to try again
                 "Delivery/Push/APNs.swift : WallTime": 2,  // apns-expiration; the moment in a 410
@@ -47,10 +53,13 @@ import Testing
     /// Outside the stores and what decides about calls, the store's time serves these purposes, of which none is told to a stranger.
     @Test func whoReadsTheStoresTime() throws {
         var found = try places(of: "storeTime", in: "Delivery/Workers")
+        for (file, count) in try places(of: "storeTime", in: "Delivery/Media") { found[file, default: 0] += count }
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
                 "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/BatchService.swift": 1,
+                "Delivery/Media/RoomCloser.swift": 4,  // when to try again
+                "Delivery/Media/RoomDuty.swift": 2,  // how long ago a member left
                 "Delivery/Workers/LeasedWorker.swift": 1,  // made of the store's clock
                 "Delivery/Workers/Deliverer.swift": 4,  // ages, and when to try again
                 "Delivery/Workers/Pusher.swift": 2,  // the age of what waits
@@ -76,6 +85,7 @@ import Testing
                 "BellwireTestKit/MemoryCoordinator.swift": 1, "BellwireCommands/Serve/StoreAddress.swift": 1,
                 "Coordinator/Observing/Log.swift": 1,  // when a line was written
                 "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
+                "Delivery/Media/RoomCloser.swift": 1,  // tokens of requests
                 "Delivery/Workers/Deliverer.swift": 1,  // signatures
                 "Delivery/Workers/Pusher.swift": 1,  // tokens, expiries
                 "BellwireCommands/Push/PushTest.swift": 2,  // the same

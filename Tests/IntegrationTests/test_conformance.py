@@ -9,6 +9,7 @@ import pytest
 from harness import RedisServer
 from harness.conformance import SHORT, check, deployment, told
 from harness.gateway import Gateway
+from harness.media import LiveKit
 from harness.push_providers import PushProviders
 from harness.push_target import PLATFORMS
 
@@ -43,6 +44,19 @@ def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: 
     with deployment(tmp_path, "sqlite", users="known", trace="off", presence_lease="6s") as broker:
         pattern = "Users|known|timeline|lease"
         check(broker, "--users", "known", "--trace", "none", "--mqtt", "5", "-k", pattern)
+
+
+@_brief
+@pytest.mark.timeout(120)
+def test_a_deployment_with_media_servers_conforms(tmp_path: Path) -> None:
+    livekit = LiveKit(tmp_path / "livekit")
+    try:
+        with deployment(tmp_path, "sqlite", replicas=2, media=livekit.settings()) as broker:
+            said = check(broker, "--replicas", "2", "-k", "^8")
+        assert "skipped" not in said or " 0 skipped" in said, said
+    finally:
+        livekit.stop()
+    assert not livekit.problems
 
 
 @_brief

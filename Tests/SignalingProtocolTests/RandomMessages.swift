@@ -65,7 +65,7 @@ struct RandomMessages {
     }
 
     private mutating func requestBody() -> Request.Body {
-        switch number(0...22) {
+        switch number(0...23) {
         case 0: .invite(invite())
         case 1:
             .cancel(.init(callID: callID(), invitees: maybe { $0.users() }, extendedData: maybe { $0.text() }))
@@ -104,6 +104,7 @@ struct RandomMessages {
                 .init(
                     callID: callID(), device: DeviceID(token())!, invitation: number(1...99),
                     isRejected: random.chance(50)))
+        case 22: .media(.init(callID: callID()))
         default: .get(.init(callID: callID()))
         }
     }
@@ -196,6 +197,9 @@ struct RandomMessages {
                     iceServers: (0..<number(0...1)).map { _ in
                         BellwireIceServer(
                             urls: (0..<number(1...2)).map { _ in text() }, username: text(), credential: text())
+                    },
+                    mediaSessions: (0..<number(0...2)).map { _ in
+                        CallMediaSession(callID: callID(), session: mediaSession())
                     }))
         default: .error(error())
         }
@@ -219,7 +223,12 @@ struct RandomMessages {
             timeline: maybe { random in
                 Timeline(
                     entries: (0..<random.number(0...5)).map { _ in random.traceEntry() }, omitted: random.number(0...3))
-            })
+            }, mediaSession: maybe { $0.mediaSession() })
+    }
+
+    private mutating func mediaSession() -> BellwireMediaSession {
+        BellwireMediaSession(
+            server: text(), type: text(), url: text(), room: text(), token: text(), expiresAt: time())
     }
 
     private mutating func address() -> DeviceAddress {

@@ -24,6 +24,7 @@ SECTIONS = (
     "section_6_timeline",
     "section_7_registering",
     "section_7_push",
+    "section_8_media",
 )
 
 for section in SECTIONS:

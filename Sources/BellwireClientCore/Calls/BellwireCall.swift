@@ -14,6 +14,7 @@ public final class BellwireCall: Sendable, Identifiable {
     private let tracker: Mutex<CallTracker>
     private let hub: EventHub<CallChange>
     private let requests: RequestMaker
+    private let session = Mutex<BellwireMediaSession?>(nil)
 
     init(_ snapshot: CallSnapshot, _ driver: ClientDriver) {
         id = snapshot.callID
@@ -49,6 +50,11 @@ public final class BellwireCall: Sendable, Identifiable {
     /// Whether this user made the call.
     public var isOutgoing: Bool { inviter == driver.device.userID }
 
+    /// The newest media session of this device: the media server's address, the room and a token. Nil before the user is
+    /// accepted on this device, and for a call without a media server. The token ends at `expiresAt`: an inviter whose
+    /// call has rung for long asks for another session with `renewMediaSession`.
+    public var mediaSession: BellwireMediaSession? { session.withLock(\.self) }
+
     /// The changes of the call from now on; the first reader gets the changes from the call's beginning. Ends after
     /// `ended` or `left`. Each reader keeps the newest `Configuration.eventBuffer` changes.
     public var changes: AsyncStream<CallChange> { hub.stream() }
@@ -73,7 +79,7 @@ public final class BellwireCall: Sendable, Identifiable {
     ///
     /// - Throws: `answeredElsewhere`, `callEnded`, `invalidState`; in advanced mode `alreadyInCall`.
     public func accept(extendedData: String? = nil) async throws(SignalingError) {
-        _ = try await requests.perform(.accept(.init(callID: id, extendedData: extendedData)))
+        learn(try await requests.perform(.accept(.init(callID: id, extendedData: extendedData))).mediaSession)
     }
 
     /// `call.reject`: rejects the invitation. The reason is `declined`, `busy` or any text of at most 256 bytes.
@@ -113,7 +119,7 @@ public final class BellwireCall: Sendable, Identifiable {
     ///
     /// - Throws: `wrongMode`, `callEnded`, `alreadyInCall`.
     public func join(extendedData: String? = nil) async throws(SignalingError) {
-        _ = try await requests.perform(.join(.init(callID: id, extendedData: extendedData)))
+        learn(try await requests.perform(.join(.init(callID: id, extendedData: extendedData))).mediaSession)
     }
 
     /// `call.quit`, advanced mode: leaves the call.
@@ -163,6 +169,24 @@ public final class BellwireCall: Sendable, Identifiable {
     @discardableResult
     public func signal(_ data: JSONText, to users: [UserID]? = nil) -> Bool {
         driver.send(Request.Signal(callID: id, to: users, data: data))
+    }
+
+    /// `call.media`: asks for another media session, which is then also `mediaSession`.
+    ///
+    /// - Throws: `noMedia` for a call without a media server; `callEnded`, `invalidState` unless the user is accepted on
+    ///   this device.
+    @discardableResult
+    public func renewMediaSession() async throws(SignalingError) -> BellwireMediaSession {
+        guard let session = try await requests.perform(.media(.init(callID: id))).mediaSession else {
+            throw RequestMaker.unexpected
+        }
+        learn(session)
+        return session
+    }
+
+    /// Takes the media session of a response or a welcome; nil changes nothing.
+    func learn(_ session: BellwireMediaSession?) {
+        if let session { self.session.withLock { $0 = session } }
     }
 
     /// `call.heartbeat`, for an app that sends the heartbeats itself (`Configuration.sendsHeartbeats`).

@@ -6,10 +6,14 @@ struct CallBook {
     /// The bound on calls that are kept after their countdown, since the service may still report their end. Beyond
     /// that number the oldest end for good.
     static let mostExpired = 64
+    /// The bound on media sessions that are kept for calls; at the bound all are forgotten.
+    static let mostSessions = 64
 
     private let user: UserID
     private let device: DeviceID
     private var calls: [CallID: BellwireCall] = [:]
+    /// The newest media sessions, for calls that become known with or after the message of their session.
+    private var sessions: [CallID: BellwireMediaSession] = [:]
 
     init(user: UserID, device: DeviceID) {
         self.user = user
@@ -19,6 +23,15 @@ struct CallBook {
     var live: [BellwireCall] { calls.values.filter { !$0.isExpired }.sorted(by: isOlder) }
 
     subscript(callID: CallID) -> BellwireCall? { calls[callID].flatMap { $0.isExpired ? nil : $0 } }
+
+    /// Takes the media sessions of a message. To be called before the message's events.
+    mutating func learn(_ media: [CallMediaSession]) {
+        for known in media {
+            if sessions.count >= Self.mostSessions { sessions = [:] }
+            sessions[known.callID] = known.session
+            calls[known.callID]?.learn(known.session)
+        }
+    }
 
     private func isOlder(_ one: BellwireCall, _ other: BellwireCall) -> Bool {
         (one.snapshot.createdAt, one.id) < (other.snapshot.createdAt, other.id)
@@ -55,6 +68,7 @@ struct CallBook {
         guard !isNew || isLive(snapshot) else { return former }
         let call = calls[snapshot.callID] ?? BellwireCall(snapshot, driver)
         calls[snapshot.callID] = call
+        if isNew { call.learn(sessions[snapshot.callID]) }
         let isHere = snapshot.member(user)?.device == device
         let news = call.update { tracker in
             if isHere { tracker.isHere() }
@@ -88,6 +102,7 @@ struct CallBook {
     private mutating func over(
         _ callID: CallID, _ driver: ClientDriver, _ change: (inout CallTracker) -> [CallChange]
     ) -> [ClientDriver.Effect] {
+        sessions[callID] = nil
         guard let call = calls.removeValue(forKey: callID) else { return [] }
         return call.update(change) + [{ driver.incomingCalls.withdraw { $0.id == callID } }]
     }
@@ -113,5 +128,18 @@ struct CallBook {
     mutating func closed() -> [ClientDriver.Effect] {
         defer { calls = [:] }
         return calls.values.flatMap { call in call.update { $0.over(.ended(nil)) } }
+    }
+}
+
+extension DownMessage {
+    /// The media sessions in this message.
+    var mediaSessions: [CallMediaSession] {
+        switch self {
+        case .welcome(let welcome): return welcome.mediaSessions
+        case .response(let response):
+            guard case .success(let success) = response.outcome, let session = success.mediaSession else { return [] }
+            return [CallMediaSession(callID: success.call.callID, session: session)]
+        case .event, .error, .signal, .message, .receipt, .tokenWillExpire: return []
+        }
     }
 }

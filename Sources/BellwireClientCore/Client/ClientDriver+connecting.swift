@@ -229,6 +229,7 @@ extension ClientDriver {
         let now = clock.now
         if let known = DownMessage.decode(payload) {
             heardOfTime(known, now, &state)
+            state.book.learn(known.mediaSessions)
             perform(state.machine.received(known, now: now), &state)
             if case .welcome(let welcome) = known {
                 state.effects += state.book.resynchronised(with: welcome, by: self)

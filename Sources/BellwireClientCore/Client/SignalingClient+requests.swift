@@ -25,6 +25,7 @@ extension SignalingClient {
             // The call has ended already, as when all invitees were busy. Events may have told that after the response.
             let known = state.machine.snapshot(of: success.call.callID) ?? success.call
             let call = BellwireCall(known, driver)
+            call.learn(success.mediaSession)
             state.effects += call.update { $0.received(known) + $0.over(.left) }
             return call
         }

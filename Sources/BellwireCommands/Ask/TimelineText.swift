@@ -68,6 +68,7 @@ extension TraceEntry.Step {
         case .ack(let device, let revision): return "  ← \(device) acks revision \(revision)"
         case .presence(let device, let state): return "\(device) : \(state)"
         case .deadline(let late): return "a deadline is served, \(late) ms late"
+        case .media(let device, let server): return "  → \(device): a token for its room at \(server)"
         case .push(let push):
             let answer = [push.status.map(String.init), push.reason, push.took.map { "\($0) ms" }].compactMap(\.self)
             return "  ⇢ \(push.device): \(push.kind.rawValue) by \(push.platform.rawValue), \(push.outcome.rawValue)"

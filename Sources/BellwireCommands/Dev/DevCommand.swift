@@ -27,7 +27,7 @@ package enum DevCommand {
             Option(switch: "once", "exit after the demonstration, with status 1 if it failed"),
             PageOptions.page,
             SettingsOptions.takeOverStore,
-        ] + [DeliveryOptions.push] + TurnOptions.all + SettingsOptions.all,
+        ] + [DeliveryOptions.push, DeliveryOptions.media] + TurnOptions.all + SettingsOptions.all,
         positionals: 0...0)
 
     /// The state that other threads share with the main thread.
@@ -103,8 +103,13 @@ package enum DevCommand {
             beside: opened
         ) { opened }
         defer { push?.stop() }
-        status.alsoShow(allMetrics(nil, push))
-        startCoordinator(configuration, opened, push, status, log, state)
+        let media = try MediaDelivery(
+            try arguments.file("media"), "bellwire dev", delivers: true, beside: opened, log: log
+        ) { opened }
+        defer { media?.stop() }
+        media?.configure(&configuration)
+        status.alsoShow(allMetrics(nil, push, media))
+        startCoordinator(configuration, opened, push, media, status, log, state)
         defer { waitForCoordinator(status, state) }
 
         writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
@@ -130,12 +135,13 @@ package enum DevCommand {
 
     private static func startCoordinator(
         _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
-        _ status: CoordinatorStatus, _ log: Log, _ state: DevState
+        _ media: MediaDelivery?, _ status: CoordinatorStatus, _ log: Log, _ state: DevState
     ) {
         // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
-            configuration: configuration, store: store, status: status, log: log, companions: companions(nil, push),
-            onPushes: push?.onPushes ?? { _ in })
+            configuration: configuration, store: store, status: status, log: log,
+            companions: companions(nil, push, media),
+            onRooms: media?.onRooms ?? { _ in }, onPushes: push?.onPushes ?? { _ in })
         startDetachedThread {
             coordinator.run()
             state.hasStopped.store(true, ordering: .releasing)

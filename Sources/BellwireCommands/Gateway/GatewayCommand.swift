@@ -91,8 +91,11 @@ package enum GatewayCommand {
                 traceLife: try SettingsOptions.historyRetention(arguments),
                 delivers: try DeliveryOptions.delivers(arguments), log: log)
         ) { try StoreOptions.open(arguments, service, isVisited: true) }
+        let media = try MediaDelivery(
+            try arguments.file("media"), "bellwire gateway", delivers: try DeliveryOptions.delivers(arguments), log: log
+        ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
-        status.alsoShow(allMetrics(delivery, push))
+        status.alsoShow(allMetrics(delivery, push, media))
         nonisolated(unsafe) let own: Gateway.Store = store
         let gateway = try Gateway(settings, own, bearers, status)
         log(
@@ -105,6 +108,7 @@ package enum GatewayCommand {
         gateway.stop()
         delivery?.stop()
         push?.stop()
+        media?.stop()
         log(.info, "gateway stopped", ["name": settings.name])
     }
 

@@ -6,13 +6,15 @@ import Delivery
 enum DeliveryOptions {
     static let push = Option("push", "FILE", default: "", "the settings of pushes to sleeping phones (docs/push.md)")
 
+    static let media = Option("media", "FILE", default: "", "the media servers of calls (docs/media.md)")
+
     static let all = [
         Option("webhooks", "FILE", default: "", "the endpoints of webhooks (docs/webhooks.md)"),
         Option(
             "deliver", "true|false", default: "true",
-            "send webhooks and pushes; false: leave sending to other processes"
+            "send webhooks and pushes, and close rooms; false: leave these to other processes"
         ),
-        push,
+        push, media,
     ]
 
     /// Throws the first mistake of the flags and their settings files.

@@ -76,13 +76,15 @@ struct PushDelivery {
 }
 
 /// Returns the delivery workers that run in the coordinator's thread.
-func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?) -> [any Companion] {
-    let both: [(any Companion)?] = [webhooks?.companion, push?.companion]
-    return both.compactMap(\.self)
+func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?) -> [any Companion] {
+    let all: [(any Companion)?] = [webhooks?.companion, push?.companion, media?.companion]
+    return all.compactMap(\.self)
 }
 
-/// Returns the metrics of both workers, in the Prometheus text format.
-func allMetrics(_ webhooks: WebhookDelivery?, _ push: PushDelivery?) -> @Sendable () -> String {
-    let metrics = [webhooks?.metrics, push?.metrics].compactMap(\.self)
+/// Returns the metrics of all workers, in the Prometheus text format.
+func allMetrics(
+    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?
+) -> @Sendable () -> String {
+    let metrics = [webhooks?.metrics, push?.metrics, media?.metrics].compactMap(\.self)
     return { metrics.map { $0() }.joined() }
 }

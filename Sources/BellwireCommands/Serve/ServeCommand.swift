@@ -70,19 +70,25 @@ package enum ServeCommand {
                 delivers: try DeliveryOptions.delivers(arguments), log: log),
             beside: store
         ) { try StoreOptions.open(arguments, settings) }
+        let media = try MediaDelivery(
+            try arguments.file("media"), "bellwire serve", delivers: try DeliveryOptions.delivers(arguments),
+            beside: store, log: log
+        ) { try StoreOptions.open(arguments, settings) }
+        media?.configure(&configuration)
         let status = CoordinatorStatus()
-        status.alsoShow(allMetrics(delivery, push))
+        status.alsoShow(allMetrics(delivery, push, media))
         let server = try statusServer(arguments, status)
 
         signals.onSignal { status.stop() }
         let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
-            companions: companions(delivery, push), onOutboxEntries: delivery?.onOutboxEntries ?? { _ in },
-            onPushes: push?.onPushes ?? { _ in })
+            companions: companions(delivery, push, media), onOutboxEntries: delivery?.onOutboxEntries ?? { _ in },
+            onRooms: media?.onRooms ?? { _ in }, onPushes: push?.onPushes ?? { _ in })
         // The loop blocks this thread for the life of the process.
         coordinator.run()
         delivery?.stop()
         push?.stop()
+        media?.stop()
         withExtendedLifetime(server) {}
     }
 

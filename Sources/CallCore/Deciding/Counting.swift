@@ -38,6 +38,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case publicationsDropped
     case publicationsRefused
     case brokerConnections
+    case mediaSessions
 }
 
 /// The amounts that a decision adds to metrics when its commit wins. After a lost commit, the next decision counts

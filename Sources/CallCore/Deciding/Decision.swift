@@ -105,10 +105,20 @@ package struct Reply {
         case error(SignalingError)
     }
 
+    /// Whether the response carries a media session.
+    package enum MediaPart: Equatable {
+        case none
+        /// The response carries a session if the device may have a session.
+        case optional
+        /// The request has asked for a session.
+        case required
+    }
+
     package let device: DeviceAddress
-    package let content: Content
+    package var content: Content
     package let path: ReplyPath
     package var isOfRingCheck = false
+    package var media = MediaPart.none
 }
 
 /// A signal on its way to other devices. The signal counts towards the limits of its sender.

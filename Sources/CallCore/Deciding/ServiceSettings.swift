@@ -23,6 +23,8 @@ package struct ServiceSettings: Sendable, Equatable {
     /// state.
     package var messageMemory: Milliseconds = 600_000
     package var trace = TracePolicy.all
+    /// The media servers of calls; nil when no calls have media servers.
+    package var media: MediaUse?
     /// This coordinator's name in timelines.
     package var coordinator = "coordinator"
 
@@ -125,6 +127,8 @@ package enum ServiceBounds {
     package static let voidRecordLife: Milliseconds = 3_600_000
     /// The time, in milliseconds, that devices that a push woke get the outcome of a call after its end.
     package static let ringCheckLife: Milliseconds = 86_400_000
+    /// The time, in milliseconds, after the answer of a common call in which its members get media sessions.
+    package static let mediaAfterAnswer: Milliseconds = 60_000
     /// The number of expired records that a cleaning removes.
     package static let recordsPerCleaning = 500
     /// The life, in seconds, of a message other than an invitation at the broker.

@@ -44,15 +44,18 @@ package struct Writing {
         commit.formerMembers = before?.participants.filter { !call.hasMember($0) } ?? []
         setOutstanding(&commit, before: before, after: call)
         commit.hasJustEnded = !call.isLive && before?.isLive ?? true
-        if decision.isVisiblyChanged { commit.outboxEntries = outboxEntries(of: machine) }
+        if decision.isVisiblyChanged { commit.outboxEntries = outboxEntries(of: machine, since: before) }
         commit.pushes = decision.asksForPushes || call.mayNeedPushes(since: before?.revision ?? 0)
         return commit
     }
 
     /// Returns the outbox entries for these revisions. A worker derives the webhook events from the call at each
-    /// revision.
-    private func outboxEntries(of machine: CallMachine) -> OutboxEntries? {
-        let names = endpoints.filter(\.wantsCalls).map(\.name)
+    /// revision, or the members who have left the call's room.
+    private func outboxEntries(of machine: CallMachine, since before: Call?) -> OutboxEntries? {
+        var names = endpoints.filter(\.wantsCalls).map(\.name)
+        if machine.call.leavesRoom(since: before) {
+            names += endpoints.filter { $0.hasRoom(of: machine.call) }.map(\.name)
+        }
         guard !names.isEmpty else { return nil }
         return OutboxEntries(
             to: names,

@@ -116,7 +116,7 @@ struct Intake {
         case .query, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister,
             .pushUnregister:
             return .user(received)
-        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace, .ringCheck:
+        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace, .media, .ringCheck:
             return .call(request.body.callID ?? derivedID(received.key), .request(received))
         }
     }

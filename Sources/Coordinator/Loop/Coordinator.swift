@@ -49,12 +49,13 @@ package final class Coordinator {
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    /// Creates a coordinator. `onOutboxEntries` is called with the records that have new outbox entries, `onPushes`
-    /// with the calls that may have to be pushed.
+    /// Creates a coordinator. `onOutboxEntries` is called with the records that have new outbox entries for webhook
+    /// endpoints, `onRooms` with the calls whose rooms have changed, `onPushes` with the calls that may have to be
+    /// pushed.
     package init(
         configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log,
         companions: [any Companion] = [], onOutboxEntries: @escaping ([RecordID]) -> Void = { _ in },
-        onPushes: @escaping ([CallID]) -> Void = { _ in }
+        onRooms: @escaping ([RecordID]) -> Void = { _ in }, onPushes: @escaping ([CallID]) -> Void = { _ in }
     ) {
         self.companions = companions
         self.configuration = configuration
@@ -64,9 +65,11 @@ package final class Coordinator {
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
         service.onOutboxEntries = onOutboxEntries
+        service.onRooms = onRooms
         service.onPushes = onPushes
         service.name(configuration.endpoints)
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
+        service.mediaSession = configuration.mediaSession
         link = BrokerLink(configuration, service, log)
         loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }
     }

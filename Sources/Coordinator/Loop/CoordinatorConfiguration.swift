@@ -1,5 +1,7 @@
 import CallCore
 import MQTTClient
+import SignalingProtocol
+import Support
 import Tokens
 
 /// The identity of a coordinator, its broker, and its settings.
@@ -20,6 +22,8 @@ package struct CoordinatorConfiguration: Sendable {
     package var endpoints: [KeptEndpoint] = []
     /// The TURN servers that `welcome` tells to devices, with credentials; nil for none.
     package var turn: TurnServers?
+    /// Returns a media session for a member; nil for a coordinator without settings of media servers.
+    package var mediaSession: (@Sendable (MediaMember, WallTime) -> BellwireMediaSession?)?
     /// Returns an additional explanation for a failed connection, given the error and the password that was sent.
     package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
     package var settings = ServiceSettings()

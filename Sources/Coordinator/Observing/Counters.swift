@@ -91,6 +91,7 @@ extension Metric {
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
         case .brokerConnections: "bellwire_broker_connections_total"
+        case .mediaSessions: "bellwire_media_sessions_total"
         }
     }
 
@@ -107,6 +108,7 @@ extension Metric {
         case .callsEnded, .publicationsRefused: "reason"
         case .peerMessages: "state"
         case .deadLetters, .revisionsDeleted: "endpoint"
+        case .mediaSessions: "server"
         case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
             .acks, .staleAcks, .heartbeats,
             .deadlines,
@@ -163,6 +165,7 @@ extension Metric {
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."
         case .brokerConnections: "Connections made to the broker."
+        case .mediaSessions: "Media sessions given to devices, by media server."
         }
     }
 }

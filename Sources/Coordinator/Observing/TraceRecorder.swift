@@ -106,7 +106,7 @@ extension TraceEntry.Step {
                 || [.callerLost, .heartbeatTimeout, .timeout].contains(endReason)
         case .send(let event, _, _, _, let online, let isResend): isResend || event == .invited && online == 0
         case .push(let push): [.refused, .gone, .failed].contains(push.outcome)
-        case .ack, .presence, .deadline: false
+        case .ack, .presence, .deadline, .media: false
         }
     }
 }

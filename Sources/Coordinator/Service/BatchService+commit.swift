@@ -66,12 +66,17 @@ extension BatchService {
     /// still, and a call must not begin or change at a time that has passed.
     private func check(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
         var withEntries: [RecordID] = []
+        var withRooms: [RecordID] = []
         var pushed: [CallID] = []
         for place in commits.indices where !outcomes[place].isLost {
-            if commits[place].outboxEntries != nil { withEntries.append(commits[place].id) }
+            if let entries = commits[place].outboxEntries {
+                if entries.areForWebhooks { withEntries.append(commits[place].id) }
+                if entries.areForRooms { withRooms.append(commits[place].id) }
+            }
             if commits[place].pushes, let callID = commits[place].id.callID { pushed.append(callID) }
         }
         if !withEntries.isEmpty { context.onOutboxEntries(withEntries) }
+        if !withRooms.isEmpty { context.onRooms(withRooms) }
         if !pushed.isEmpty { context.onPushes(pushed) }
         if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
         return outcomes.map { outcome in

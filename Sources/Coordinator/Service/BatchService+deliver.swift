@@ -11,7 +11,7 @@ extension BatchService {
     func deliver(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
-        guard let call = decision.call else { return deliverReplies(decision) }
+        guard let call = decision.call else { return deliverReplies(decision, nil) }
         note(decision, call)
         for (milestone, role) in decision.observed { context.counters.observe(milestone, role: role) }
         let deliveries =
@@ -21,14 +21,17 @@ extension BatchService {
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
-        deliverReplies(decision)
+        deliverReplies(decision, call)
         for delivery in deliveries where decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
     }
 
-    private func deliverReplies(_ decision: borrowing Decision) {
-        decision.replies.forEach(deliverReply)
+    private func deliverReplies(_ decision: borrowing Decision, _ call: Call?) {
+        for var reply in decision.replies {
+            if reply.media != .none, let call { addMediaSession(to: &reply, of: call) }
+            deliverReply(reply)
+        }
         for passed in decision.signals {
             let payload = DownMessage.signal(passed.signal).encoded()
             charge(payload.count * passed.devices.count, to: passed.signal.from.userID)
@@ -111,7 +114,7 @@ extension BatchService {
 
     /// Adds to the call's timeline, and charges the entries to the call's inviter. Coordinators read times from the
     /// store's clock that differ by some milliseconds, so that an entry is never dated before the call's last update.
-    private func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
+    func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
         guard context.recorder.isTraced(call.callID) else { return }
         let steps = steps()
         context.recorder.add(steps, of: call.callID, at: max(now, call.updatedAt))

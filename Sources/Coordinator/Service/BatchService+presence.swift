@@ -103,14 +103,18 @@ extension BatchService {
             context.budgets.began(arrival.device)
             let calls = arrival.calls(known)
             let wall = context.wall()
-            let payload = arrival.welcome(
-                calls, context.iceServers(arrival.device.userID, wall), settings, now: now,
+            let (payload, sessions) = arrival.welcome(
+                calls, context.iceServers(arrival.device.userID, wall), mediaSessions(of: arrival.device, in: calls),
+                settings, now: now,
                 tokenExpiresAt: arrival.change.tokenExpiresAt.map { serviceTime(ofEnd: $0, wall) })
             context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: now)
             send(
                 OutboundMessage(
                     topic: settings.topics.down(arrival.device), payload: payload,
                     expirySeconds: ServiceBounds.messageExpirySeconds))
+            for told in sessions {
+                if let call = known[told.callID] { note(told.session, of: arrival.device, in: call) }
+            }
             let told = Set(calls.map(\.callID))
             for callID in arrival.undelivered {
                 works.append(.cameOnline(arrival.device, isTold: told.contains(callID)), to: callID)

@@ -45,6 +45,12 @@ package final class CallService {
         set { context.onOutboxEntries = newValue }
     }
 
+    /// Called with the calls that have new outbox entries for their rooms, once they are written.
+    package var onRooms: ([RecordID]) -> Void {
+        get { context.onRooms }
+        set { context.onRooms = newValue }
+    }
+
     /// Called with the calls that may have to be pushed, once they are written.
     package var onPushes: ([CallID]) -> Void {
         get { context.onPushes }
@@ -55,6 +61,12 @@ package final class CallService {
     package var iceServers: (UserID, WallTime) -> [BellwireIceServer] {
         get { context.iceServers }
         set { context.iceServers = newValue }
+    }
+
+    /// Returns a media session for a member, with a token that is valid from the given time on.
+    package var mediaSession: ((MediaMember, WallTime) -> BellwireMediaSession?)? {
+        get { context.mediaSession }
+        set { context.mediaSession = newValue }
     }
 
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.

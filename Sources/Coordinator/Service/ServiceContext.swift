@@ -17,12 +17,17 @@ final class ServiceContext {
     var setAside = SetAside()
     var tidied = TidyLists()
     var health = StoreHealth()
-    /// Called with the records that have new outbox entries, once they are written.
+    /// Called with the records that have new outbox entries for webhook endpoints, once they are written.
     var onOutboxEntries: ([RecordID]) -> Void = { _ in }
+    /// Called with the calls that have new outbox entries for their rooms, once they are written.
+    var onRooms: ([RecordID]) -> Void = { _ in }
     /// Called with the calls that may have to be pushed, once they are written.
     var onPushes: ([CallID]) -> Void = { _ in }
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
     var iceServers: (UserID, WallTime) -> [BellwireIceServer] = { _, _ in [] }
+    /// Returns a media session for a member, with a token that is valid from the given time on; nil when the process has
+    /// no settings of media servers.
+    var mediaSession: ((MediaMember, WallTime) -> BellwireMediaSession?)?
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     var wall: () -> WallTime = { .now }
     /// The endpoints in this coordinator's own settings. These endpoints are written to the store before the first

@@ -1,8 +1,8 @@
 import { Emitter } from "./emitter.js";
 import { BellwireError } from "./errors.js";
 import {
-  type CallMode, type CallObject, type CallState, type Member, type MemberState, type Response, type Signal,
-  type UserError, byteLength, isPending, limits, memberOf, readUserErrors, readUsers,
+  type CallMode, type CallObject, type CallState, type MediaSession, type Member, type MemberState, type Response,
+  type Signal, type UserError, byteLength, isPending, limits, memberOf, readMediaSession, readUserErrors, readUsers,
 } from "./protocol.js";
 import { AsyncQueue } from "./queue.js";
 import { holdLock, ringPause } from "./tab.js";
@@ -100,6 +100,7 @@ export class Call implements AsyncIterable<Change> {
   invited: Readonly<Invited> = { offline: [], errors: [] };
   private over: string | undefined;
   private wasMissed = false;
+  private session: MediaSession | undefined;
 
   /** @internal */
   constructor(
@@ -124,6 +125,11 @@ export class Call implements AsyncIterable<Change> {
   get members(): readonly Readonly<Member>[] { return this.current.members; }
   /** The call object of the protocol (section 4). */
   get snapshot(): Readonly<CallObject> { return this.current; }
+  /**
+   * The newest media session of this device: the media server's address, the room and a token. Undefined before the
+   * user is accepted on this device, and for a call without a media server.
+   */
+  get mediaSession(): MediaSession | undefined { return this.session && { ...this.session }; }
   /** The reason why the call is over for this device; undefined before the end. See `ended`. */
   get endReason(): string | undefined { return this.over; }
   /** Whether the call is over and this user never responded on any device. */
@@ -162,7 +168,7 @@ export class Call implements AsyncIterable<Change> {
   // Requests (section 2). Each method throws a BellwireError when the service refuses the request.
 
   async accept(options: ExtendedData = {}): Promise<void> {
-    await this.ask("call.accept", options);
+    this.learn((await this.ask("call.accept", options)).body.mediaSession);
   }
 
   /** `reason`: `declined`, `busy`, or any text of at most 256 bytes. */
@@ -188,7 +194,7 @@ export class Call implements AsyncIterable<Change> {
     this.over = undefined;
     this.host.adopt(this);
     try {
-      await this.ask("call.join", options);
+      this.learn((await this.ask("call.join", options)).body.mediaSession);
     } catch (error) {
       if (!this.isHere) this.finish("gone");
       throw error;
@@ -203,6 +209,17 @@ export class Call implements AsyncIterable<Change> {
   /** Advanced calls: ends the call for all. */
   async end(options: ExtendedData & { reason?: string } = {}): Promise<void> {
     await this.ask("call.end", options);
+  }
+
+  /**
+   * Asks for another media session, which is then also `mediaSession`. Throws `noMedia` for a call without a media
+   * server.
+   */
+  async renewMediaSession(): Promise<MediaSession> {
+    this.learn((await this.ask("call.media", {})).body.mediaSession);
+    const { mediaSession } = this;
+    if (!mediaSession) throw new BellwireError("internal", "the response brought no media session");
+    return mediaSession;
   }
 
   /**
@@ -234,6 +251,11 @@ export class Call implements AsyncIterable<Change> {
   }
 
   // Functions that the client calls
+
+  /** @internal Takes the media session of a response or a welcome. */
+  learn(session: unknown): void {
+    this.session = readMediaSession(session) ?? this.session;
+  }
 
   /** @internal Takes the call's new state from the service. */
   update(snapshot: CallObject, isMissed = false): void {

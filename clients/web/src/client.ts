@@ -4,8 +4,8 @@ import { Emitter } from "./emitter.js";
 import { BellwireError } from "./errors.js";
 import type { Told } from "./machine.js";
 import {
-  type CallMode, type CallObject, type IceServer, type Member, type Message, type Receipt, type Response, type UserError, checkUser,
-  isDevice, isID, isPending, memberOf, randomID, readCalls, readObjects, readUserErrors, readUsers,
+  type CallMode, type CallObject, type IceServer, type Member, type Message, type Receipt, type Response, type UserError,
+  type Welcome, checkUser, isDevice, isID, isPending, memberOf, randomID, readCalls, readObjects, readUserErrors, readUsers,
 } from "./protocol.js";
 import { tabDevice } from "./tab.js";
 import type { ConnectionFailure, Transport } from "./transport.js";
@@ -176,6 +176,8 @@ export class BellwireClient {
   private ownDevice: string | undefined;
   private releaseDevice: () => void = () => undefined;
   private servers: IceServer[] = [];
+  /** The media sessions of the last welcome, for calls that become known later. */
+  private sessions: Welcome["mediaSessions"] = [];
   private refusals = 0;
 
   constructor(private readonly options: ClientOptions) {
@@ -322,6 +324,7 @@ export class BellwireClient {
     await cancelling;
     if (cancelling && call.endReason !== undefined) throw cancelled();
     call.invited = readInvited(response);
+    call.learn(response.body.mediaSession);
     return call;
   }
 
@@ -481,6 +484,8 @@ export class BellwireClient {
         break;
       case "welcome":
         if (told.welcome.iceServers) this.servers = told.welcome.iceServers;
+        this.sessions = told.welcome.mediaSessions;
+        for (const { callID, session } of this.sessions ?? []) this.known.get(callID)?.learn(session);
         break;
       case "event":
         this.follow(told.event.call, told.event.missed);
@@ -525,6 +530,7 @@ export class BellwireClient {
 
   private adopt(snapshot: CallObject, origin: "made" | "incoming" | "resumed"): Call {
     const call = new Call(this.callHost, snapshot, origin);
+    call.learn(this.sessions?.find(({ callID }) => callID === call.id)?.session);
     this.known.set(call.id, call);
     return call;
   }

@@ -6,7 +6,7 @@
 export type ErrorCode =
   | "badRequest" | "unknownType" | "tooLarge" | "callExists" | "callNotFound" | "notInviter" | "wrongMode" | "invalidState"
   | "answeredElsewhere" | "callEnded" | "alreadyInCall" | "busy" | "callFull" | "noInvitees" | "sessionOver"
-  | "userNotRegistered" | "rateLimited" | "unavailable" | "internal"
+  | "noMedia" | "userNotRegistered" | "rateLimited" | "unavailable" | "internal"
   | "tokenExpired" | "tokenRevoked" | "flooding" | "slowReader"
   /** No response came within `requestTimeout`. The service may have served the request. */
   | "noResponse"

@@ -8,7 +8,7 @@ export type { AddOptions, CallEvents, CallSignal, Change, ExtendedData, Invited,
 export { BellwireError } from "./errors.js";
 export type { ErrorCode, ErrorDetails } from "./errors.js";
 export type {
-  CallMode, CallObject, CallState, IceServer, Member, MemberState, Message, Receipt, Response, UserError,
+  CallMode, CallObject, CallState, IceServer, MediaSession, Member, MemberState, Message, Receipt, Response, UserError,
 } from "./protocol.js";
 export type { Connection, ConnectionFailure, ConnectionHandlers, ConnectionSettings, Transport } from "./transport.js";
 export { webSocketTransport } from "./websocket.js";

@@ -109,6 +109,21 @@ export interface IceServer {
   credential?: string;
 }
 
+/**
+ * The data with which a device enters the room of its call at a media server. The token admits its holder to the room,
+ * so an app must not log or store the token.
+ */
+export interface MediaSession {
+  /** The name of the media server in the operator's settings. */
+  server: string;
+  type: "livekit" | "jitsi" | "jwt" | (string & {});
+  url: string;
+  room: string;
+  token: string;
+  /** The end of the token, in milliseconds since the epoch. The device must have joined by then. */
+  expiresAt: number;
+}
+
 /** The service's answer to a device that came online (section 1). */
 export interface Welcome {
   type: "welcome";
@@ -123,6 +138,8 @@ export interface Welcome {
   presenceLease?: number;
   tokenExpiresAt?: number;
   iceServers?: IceServer[];
+  /** The media sessions of the live calls in which this device is accepted. */
+  mediaSessions?: { callID: string; session: MediaSession }[];
 }
 
 /** A signal of a member of a call (`call.signal`). */
@@ -382,6 +399,15 @@ function readIceServer(json: unknown): IceServer | undefined {
   return server;
 }
 
+export function readMediaSession(json: unknown): MediaSession | undefined {
+  if (!isObject(json)) return undefined;
+  const [server, type, url, room, token] = [json.server, json.type, json.url, json.room, json.token].map(text);
+  const expiresAt = integer(json.expiresAt);
+  return server && type && url && room && token && expiresAt !== undefined
+    ? { server, type, url, room, token, expiresAt }
+    : undefined;
+}
+
 function readWelcome(json: Fields): Welcome | undefined {
   const [serverTime, heartbeatInterval] = [integer(json.serverTime), integer(json.heartbeatInterval)];
   if (typeof json.session !== "string" || serverTime === undefined || heartbeatInterval === undefined) return undefined;
@@ -391,6 +417,12 @@ function readWelcome(json: Fields): Welcome | undefined {
   };
   takeIntegers(welcome, json, "presenceLease tokenExpiresAt");
   if (Array.isArray(json.iceServers)) welcome.iceServers = readAll(json.iceServers, readIceServer);
+  if (Array.isArray(json.mediaSessions)) {
+    welcome.mediaSessions = readAll(json.mediaSessions, (each) => {
+      const session = readMediaSession(each);
+      return session && isObject(each) && isID(each.callID) ? { callID: each.callID, session } : undefined;
+    });
+  }
   return welcome;
 }
 

@@ -351,3 +351,71 @@ test("what is taken for another client of the same device, and what is not", () 
   }
   assert.deepEqual(watch([dropped], [dropped], [dropped, 100, false], [dropped]), [false, false, false, true], "an explained end does not count");
 });
+
+const session = (token) => ({ server: "sfu", type: "livekit", url: "wss://sfu.example", room: "c", token, expiresAt: 600_000 });
+
+test("a call has the newest media session of its responses and of the welcome", async () => {
+  const { client, event, answer, refuse, give, published } = await online("bob");
+  let incoming;
+  client.on("incoming", (call) => (incoming = call));
+  event("call.invited", callOf(1, [alice, member("bob", "inviting")]), { expiresIn: 9_000 });
+  await settled();
+  assert.equal(incoming.mediaSession, undefined);
+  const accepting = incoming.accept();
+  const bob = member("bob", "accepted", { device: "phone" });
+  answer("call.accept", { call: callOf(2, [alice, bob], { state: "active" }), mediaSession: session("one") });
+  await accepting;
+  assert.deepEqual(incoming.mediaSession, session("one"));
+  const renewing = incoming.renewMediaSession();
+  answer("call.media", { call: callOf(2, [alice, bob], { state: "active" }), mediaSession: session("two") });
+  assert.equal((await renewing).token, "two");
+  assert.equal(incoming.mediaSession.token, "two");
+  const refused = incoming.renewMediaSession();
+  refuse("call.media", { code: "noMedia", message: "m" });
+  await assert.rejects(refused, { code: "noMedia" });
+  assert.equal(incoming.mediaSession.token, "two");
+  const named = published.find(({ online }) => online).session;
+  give({
+    type: "welcome", session: named, serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60,
+    calls: [callOf(2, [alice, bob], { state: "active" })], mediaSessions: [{ callID: "c", ...session("three") }],
+  });
+  assert.equal(incoming.mediaSession.token, "three");
+  await client.disconnect();
+});
+
+test("a call that the answer ends keeps its media session", async () => {
+  const { client, event, answer } = await online("bob");
+  let incoming;
+  client.on("incoming", (call) => (incoming = call));
+  const common = (revision, members, more = {}) => callOf(revision, members, { mode: "common", ...more });
+  event("call.invited", common(1, [alice, member("bob", "inviting")]), { expiresIn: 9_000 });
+  await settled();
+  const accepting = incoming.accept();
+  const bob = member("bob", "accepted", { device: "phone" });
+  const over = { state: "ended", endReason: "answered", endedAt: 2 };
+  answer("call.accept", { call: common(2, [alice, bob], over), mediaSession: session("one") });
+  await accepting;
+  assert.deepEqual([incoming.endReason, incoming.mediaSession.token], ["answered", "one"]);
+  const renewing = incoming.renewMediaSession();
+  answer("call.media", { call: common(2, [alice, bob], over), mediaSession: session("two") });
+  assert.equal((await renewing).token, "two");
+  await client.disconnect();
+});
+
+test("a call that was made, and a call of a page before, have their media sessions", async () => {
+  const { client, answer, give, published } = await online("alice");
+  const calling = client.call(["bob"], { callID: "c", mode: "advanced" });
+  answer("call.invite", { call: callOf(1, [alice, member("bob", "inviting")]), offline: [], mediaSession: session("one") });
+  assert.equal((await calling).mediaSession.token, "one");
+  let resumed;
+  client.on("resumed", (call) => (resumed = call));
+  const named = published.find(({ online }) => online).session;
+  const other = { ...callOf(3, [alice, member("bob", "accepted", { device: "d" })], { state: "active" }), callID: "e" };
+  give({
+    type: "welcome", session: named, serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60,
+    calls: [other], mediaSessions: [{ callID: "e", ...session("two") }],
+  });
+  await settled();
+  assert.equal(resumed.mediaSession.token, "two");
+  await client.disconnect();
+});

@@ -12,7 +12,8 @@ const messages = [
   { type: "event", event: "call.invited", callID: "c", revision: 1, time: 0, expiresIn: 9, changes: [{ userID: "bob", state: "inviting" }], call },
   { type: "response", id: "r", ok: true, callID: "c", revision: 1, time: 0, call },
   { type: "response", id: "r", ok: false, error: { code: "busy", message: "m", retryAfter: 3 } },
-  { type: "welcome", session: "s", serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [call], iceServers: [{ urls: ["stun:x"] }] },
+  { type: "welcome", session: "s", serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [call], iceServers: [{ urls: ["stun:x"] }],
+    mediaSessions: [{ callID: "c", server: "sfu", type: "livekit", url: "wss://m", room: "c", token: "t", expiresAt: 9, more: 1 }, { callID: "d" }] },
   { type: "signal", callID: "c", from: "a", fromDevice: "d", seq: 1, data: null },
   { type: "message", messageID: "m", from: "a", fromDevice: "d", time: 1, data: {} },
   { type: "receipt", messageID: "m", to: "a", state: "expired", time: 1 },
@@ -24,6 +25,9 @@ test("every kind of message is read", () => {
   for (const message of messages) assert.equal(readDown(JSON.stringify(message))?.type, message.type);
   assert.equal(readDown(JSON.stringify(messages[2])).error.retryAfter, 3);
   assert.deepEqual(readDown(JSON.stringify(messages[3])).iceServers, [{ urls: ["stun:x"] }]);
+  assert.deepEqual(readDown(JSON.stringify(messages[3])).mediaSessions, [
+    { callID: "c", session: { server: "sfu", type: "livekit", url: "wss://m", room: "c", token: "t", expiresAt: 9 } },
+  ]);
 });
 
 test("unknown fields are left behind, and strings stay strings", () => {

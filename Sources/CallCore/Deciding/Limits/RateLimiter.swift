@@ -75,7 +75,8 @@ package struct RateLimiter {
             case .signal: self = .signals(user)
             case .message: self = .messages(user)
             case .invite, .add: self = .invitations(user)
-            case .cancel, .accept, .reject, .join, .quit, .end, .get, .report, .trace, .query, .userUpdate, .userQuery,
+            case .cancel, .accept, .reject, .join, .quit, .end, .get, .report, .trace, .media, .query, .userUpdate,
+                .userQuery,
                 .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister:
                 self = .requests(user)
             case .ringCheck(let check):

@@ -73,13 +73,14 @@ package struct Arrival {
         live.compactMap { known[$0] }.filter { $0.isLive && $0.hasMember(device.userID) }
     }
 
-    /// Returns the `welcome` for the device, with the user's live calls. The welcome leaves out calls that would exceed
-    /// the limit of bytes. `tokenExpiresAt` is by the same clock as `now`.
+    /// Returns the `welcome` for the device, with the user's live calls, and the media sessions in the welcome. The
+    /// welcome leaves out calls, and then sessions, that would exceed the limit of bytes. `tokenExpiresAt` is by the
+    /// same clock as `now`.
     package func welcome(
-        _ calls: [Call], _ iceServers: [BellwireIceServer], _ settings: ServiceSettings, now: Milliseconds,
-        tokenExpiresAt: Milliseconds?
-    ) -> [UInt8] {
-        func payload(_ listed: [CallSnapshot]) -> [UInt8] {
+        _ calls: [Call], _ iceServers: [BellwireIceServer], _ sessions: [CallMediaSession], _ settings: ServiceSettings,
+        now: Milliseconds, tokenExpiresAt: Milliseconds?
+    ) -> (payload: [UInt8], sessions: [CallMediaSession]) {
+        func payload(_ listed: [CallSnapshot], _ sessions: ArraySlice<CallMediaSession> = []) -> [UInt8] {
             DownMessage.welcome(
                 Welcome(
                     session: change.session.id, serverTime: now,
@@ -87,13 +88,24 @@ package struct Arrival {
                     heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: listed,
                     omittedCalls: omitted + calls.count - listed.count,
                     presenceLease: seconds(settings.presence.lease), tokenExpiresAt: tokenExpiresAt,
-                    iceServers: iceServers)
+                    iceServers: iceServers, mediaSessions: Array(sessions))
             ).encoded()
         }
         var room = CallRoom()
-        let bytes = payload(Array(calls.map(\.snapshot).prefix { room.takes($0) }))
-        // A single call may be too large by itself.
-        return bytes.count > Limits.downBytes ? payload([]) : bytes
+        var listed = Array(calls.map(\.snapshot).prefix { room.takes($0) })
+        var bytes = payload(listed)
+        if bytes.count > Limits.downBytes {
+            // A single call may be too large by itself.
+            listed = []
+            bytes = payload(listed)
+        }
+        var fitting = sessions[...]
+        while !fitting.isEmpty {
+            let complete = payload(listed, fitting)
+            if complete.count <= Limits.downBytes { return (complete, Array(fitting)) }
+            fitting = fitting.dropLast()
+        }
+        return (bytes, [])
     }
 
     private func seconds(_ milliseconds: Milliseconds) -> Int { Int((milliseconds + 999) / 1000) }

@@ -97,6 +97,9 @@ extension Deciding {
             try machine.getRequested(by: user)
             return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
         case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .media:
+            try judgeMedia(received.device, machine)
+            return success(machine.call, outcome)
         case .trace:
             try machine.getRequested(by: user)
             guard let timeline = facts.timelines[machine.call.callID] else {
@@ -184,8 +187,8 @@ extension Deciding {
         }
         decision.reply(
             Reply(
-                device: received.device, content: .response(received.request.id, outcome),
-                path: received.path))
+                device: received.device, content: .response(received.request.id, outcome), path: received.path,
+                media: received.request.body.mediaPart))
     }
 
     /// Notes an ack of the acting device, because its response tells the device the revision.

@@ -15,6 +15,10 @@ package struct OutboxEntries: Sendable, Equatable {
     /// The revisions in order. The last is the revision that the commit writes.
     package let revisions: [Revision]
 
+    /// Whether a webhook endpoint gets the revisions; `areForRooms`: whether the worker of a media server gets them.
+    package var areForWebhooks: Bool { to.contains { $0.mediaServer == nil } }
+    package var areForRooms: Bool { to.contains { $0.mediaServer != nil } }
+
     /// The approximate size in the outbox, in bytes. Each endpoint has its own copies.
     package var approximateBytes: Int { to.count * revisions.reduce(0) { $0 + $1.record.approximateBytes } }
 }
@@ -114,6 +118,8 @@ package struct KeptEndpoint: Sendable, Equatable {
     /// out for each event whether the endpoint wants the event.
     package let wantsCalls: Bool
     package let wantsMessages: Bool
+    /// The calls with rooms at a media server; nil for a webhook endpoint.
+    private let rooms: RoomPatterns?
 
     package init(
         name: EndpointName, patterns: String, url: String, backlog: Int = 100_000, bytes: Int = 64 * 1024 * 1024,
@@ -129,10 +135,13 @@ package struct KeptEndpoint: Sendable, Equatable {
         let wanted = patterns.split(separator: " ")
         wantsCalls = wanted.contains { $0 == "*" || $0.hasPrefix("call.") }
         wantsMessages = wanted.contains { $0 == "*" || $0.hasPrefix("message.") }
+        rooms = RoomPatterns(patterns)
     }
 
-    package var bounds: OutboxBounds { OutboxBounds(backlog: backlog, bytes: bytes) }
+    /// Whether the call has a room at the media server of this outbox.
+    package func hasRoom(of call: Call) -> Bool { rooms?.matches(call.media) ?? false }
 
+    package var bounds: OutboxBounds { OutboxBounds(backlog: backlog, bytes: bytes) }
 }
 
 /// The bounds of an endpoint's outbox.
