@@ -40,7 +40,8 @@ package struct Simulator {
     private func result(_ seed: UInt64, _ verdict: Verdict) -> Result {
         Result(
             seed: seed, violations: verdict.violations, fingerprint: verdict.fingerprint,
-            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes, rooms: verdict.rooms)
+            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes,
+            rooms: verdict.rooms)
     }
 
     /// Returns the history of a world, line by line.

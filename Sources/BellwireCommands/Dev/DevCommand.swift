@@ -50,6 +50,7 @@ package enum DevCommand {
         _ = try TurnOptions.servers(arguments)
         _ = try LogOptions.level(arguments)
         if let push = try arguments.file("push") { _ = try PushDelivery.settings(push, "bellwire dev") }
+        if let media = try arguments.file("media") { _ = try MediaDelivery.settings(media, "bellwire dev") }
     }
 
     /// A port, or 0 for any free port.

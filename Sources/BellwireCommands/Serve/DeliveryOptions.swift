@@ -23,6 +23,7 @@ enum DeliveryOptions {
         let command = arguments.command.title
         if let file = try arguments.file("webhooks") { _ = try WebhookDelivery.settings(file, command) }
         if let file = try arguments.file("push") { _ = try PushDelivery.settings(file, command) }
+        if let file = try arguments.file("media") { _ = try MediaDelivery.settings(file, command) }
     }
 
     static func delivers(_ arguments: Arguments) throws(UsageError) -> Bool {

@@ -28,9 +28,7 @@ struct MediaDelivery {
         another: () throws -> any CallStore
     ) throws {
         guard let file else { return nil }
-        let settings = try DeliveryOptions.settings("--media", command) { () throws(SettingsError) in
-            try MediaSettings(path: file)
-        }
+        let settings = try Self.settings(file, command)
         self.settings = settings
         watch = MediaKeyWatch(settings.keyFiles, log)
         guard !settings.outboxes.isEmpty else {
@@ -60,6 +58,11 @@ struct MediaDelivery {
         let report = closer.report
         metrics = { report.metrics }
         place = try DeliveryPlace(closer, kind, hasThread: own.hasThread, own.store, sender, log)
+    }
+
+    /// Reads the settings. Throws on a mistake in the file, so that the process does not start.
+    static func settings(_ file: String, _ command: String) throws(UsageError) -> MediaSettings {
+        try DeliveryOptions.settings("--media", command) { () throws(SettingsError) in try MediaSettings(path: file) }
     }
 
     /// Sets the media servers of a coordinator.
