@@ -3,6 +3,7 @@ also run have tests of their own: test_readme.py, test_docs.py (backend.md), tes
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -104,7 +105,7 @@ def test_a_shell_block_names_what_there_is(block: Block) -> None:
 
 @of("python")
 def test_a_python_block_parses(block: Block) -> None:
-    compile(block.text, block.place, "exec")
+    compile(block.text, block.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 @of("js")
