@@ -358,12 +358,12 @@ MUTANTS = [
         """for delivery in deliveries where !decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
-        deliverReplies(decision)""",
-        """if mutant { deliverReplies(decision) }
+        deliverReplies(decision, call)""",
+        """if mutant { deliverReplies(decision, call) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
-        if !mutant { deliverReplies(decision) }""",
+        if !mutant { deliverReplies(decision, call) }""",
     ),
     Mutant(
         "what a user sends after coming online is served before",
