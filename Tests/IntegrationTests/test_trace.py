@@ -141,6 +141,8 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
     alice.expect_change(call, bob, "received")
     bob.reject(call, reason="driving")
     alice.expect_change(call, bob, "rejected")
+    # An ack that comes after the end is no step of the call.
+    told(alice, call, {"kind": "ack", "userID": alice.user})
     alice.cancel(call)
     entries = told(alice, call, {"kind": "send", "event": "call.cancelled"}, {"kind": "ack", "userID": alice.user})
     for user in (alice.user, bob.user, carol):
