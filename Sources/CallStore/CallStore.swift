@@ -14,9 +14,8 @@ package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore
     /// known.
     var durability: String? { get }
 
-    /// A text for the log that names a setting of the store that may lose calls, and the remedy; nil when no such
-    /// setting is known.
-    var hazard: String? { get }
+    /// The known settings of the store that may lose calls.
+    var hazards: [StoreHazard] { get }
 
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }
@@ -160,7 +159,7 @@ extension UserStore {
 extension CallStore {
     package var isShared: Bool { false }
     package var durability: String? { nil }
-    package var hazard: String? { nil }
+    package var hazards: [StoreHazard] { [] }
     package var roundTrips: Int { 0 }
 }
 

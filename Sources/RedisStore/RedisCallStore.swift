@@ -106,10 +106,11 @@ package final class RedisCallStore: CallStore {
         }
     }
 
-    package var hazard: String? {
-        session.evictionPolicy.map { policy in
-            "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
-        }
+    package var hazards: [StoreHazard] {
+        var hazards: [StoreHazard] = []
+        if let policy = session.evictionPolicy { hazards.append(.evicts(policy: policy)) }
+        if session.durability == "appendonly=no" { hazards.append(.keepsNothing) }
+        return hazards
     }
 
     package var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }

@@ -155,6 +155,15 @@ package final class RedisConnection {
         }
     }
 
+    /// Returns the messages of subscriptions that have come, at most `most`. Only for a connection without open
+    /// commands.
+    func messages(_ most: Int) throws(StoreError) -> [RedisReply] {
+        receive()
+        let messages = try takeReplies(most)
+        if messages.isEmpty, let failure { throw failure }
+        return messages
+    }
+
     /// Ends the connection: no task waits for replies any longer.
     func fail(_ error: StoreError) {
         if failure == nil { failure = error }

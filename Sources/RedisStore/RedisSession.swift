@@ -14,6 +14,11 @@ final class RedisSession: AnswersLater {
         /// requests that waited for the store can still be answered `unavailable`.
         static let timeout = 400
         static let backoff: ClosedRange<Int64> = 50...1_000
+        /// The longest pause between attempts where sentinels name the server: requests are served again within a second
+        /// of a failover.
+        static let sentinelBackoff: Int64 = 200
+        /// The time between two looks at the settings of Redis, which an operator may change at any time.
+        static let settingsInterval: Milliseconds = 60_000
         /// The bound on attempts to agree on the clock: of coordinators that check the clock at the same time, only one
         /// succeeds each time.
         static let clockAttempts = 20
@@ -25,6 +30,8 @@ final class RedisSession: AnswersLater {
     private let waitReplicas: Int
     /// A replacement for connecting to `address`.
     private let connect: (() throws(StoreError) -> RedisConnection)?
+    /// Nil for a server with a fixed address.
+    private let sentinel: RedisSentinel?
     private var connection: RedisConnection?
     /// The scripts' names (hashes), the same at every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
@@ -53,6 +60,7 @@ final class RedisSession: AnswersLater {
     /// Redis's `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`, and while the policy is
     /// unknown.
     private(set) var evictionPolicy: String?
+    private var nextSettings: Milliseconds = 0
 
     /// Creates a session. Under `clockKey`, the coordinators keep the format and their agreement on Redis's clock.
     init(
@@ -65,6 +73,7 @@ final class RedisSession: AnswersLater {
         self.machine = machine
         self.waitReplicas = waitReplicas
         self.connect = connect
+        sentinel = RedisSentinel(address)
     }
 
     /// Returns an empty pipeline. Throws when Redis cannot be reached.
@@ -220,11 +229,11 @@ final class RedisSession: AnswersLater {
     }
 
     private func connected() throws(StoreError) -> RedisConnection {
+        leaveFormerMaster()
         if let connection { return connection }
         guard SystemClock.boot.milliseconds >= nextAttempt else { throw failure }
         do throws(StoreError) {
-            let connection =
-                if let connect { try connect() } else { try RedisConnection(address, timeout: Bounds.timeout) }
+            let connection = try newConnection()
             self.connection = connection
             isProven = false
             mayTryAgain = false
@@ -243,6 +252,19 @@ final class RedisSession: AnswersLater {
         }
     }
 
+    private func newConnection() throws(StoreError) -> RedisConnection {
+        if let connect { return try connect() }
+        if let sentinel { return try sentinel.connect(timeout: Bounds.timeout, now: machine.boot()) }
+        return try RedisConnection(address, timeout: Bounds.timeout)
+    }
+
+    /// Drops the connection when a failover begins: the old master takes writes for some seconds more, and loses these.
+    private func leaveFormerMaster() {
+        guard let sentinel, let connection, sentinel.hasMoved(now: machine.boot()) else { return }
+        drop(connection, StoreError(.unreachable, "\(address): a failover is under way"))
+        nextAttempt = 0
+    }
+
     /// Drops a connection that failed. Another connection may be in use already.
     private func drop(_ broken: RedisConnection?, _ error: StoreError) {
         broken?.fail(error)
@@ -253,7 +275,7 @@ final class RedisSession: AnswersLater {
         // Redis was restarted, or closes idle connections: the next request may connect at once.
         guard !mayTryAgain else { return nextAttempt = 0 }
         nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
-        backoff = min(backoff * 2, Bounds.backoff.upperBound)
+        backoff = min(backoff * 2, sentinel == nil ? Bounds.backoff.upperBound : Bounds.sentinelBackoff)
     }
 
     private func checkFormat(_ connection: RedisConnection) throws(StoreError) {
@@ -314,6 +336,7 @@ final class RedisSession: AnswersLater {
         do throws(StoreError) {
             let hasWritten = try await agreeOnClock(connection, writes: !hasReplicas)
             isProven = true
+            if machine.boot() >= nextSettings { try askForSettings() }
             guard hasWritten, waitReplicas > 0 else { return hasWritten }
             hasReplicas = false
             try await judgeReplicas()
@@ -382,11 +405,16 @@ final class RedisSession: AnswersLater {
         var look = RedisPipeline()
         look.command("TIME")
         look.command("GET", 1) { $0.add(clockKey) }
+        // A sentinel's message about another master may be lost; the server's own role tells of the change too.
+        if sentinel != nil { look.command("ROLE") }
         return look
     }
 
     /// Returns the result of a check, or nil when the check must be repeated.
     private func look(_ replies: [RedisReply], since before: Milliseconds) throws(StoreError) -> ClockLook? {
+        if replies.count > 2, !replies[2].isOfMaster {
+            throw StoreError(.unreachable, "\(address): the server is no longer the master")
+        }
         let (after, wall) = machine.atOnce()
         // The process was stopped in between, so that Redis's answer is too old.
         guard after - before <= ClockBounds.step else { return nil }
@@ -437,6 +465,16 @@ final class RedisSession: AnswersLater {
 
     private func readSettings() throws(StoreError) {
         guard let connection else { throw failure }
+        takeSettings(try connection.run(settingsQuestion))
+    }
+
+    /// Reads the settings again, without a wait for the replies.
+    private func askForSettings() throws(StoreError) {
+        nextSettings = machine.boot() + Bounds.settingsInterval
+        try post(settingsQuestion) { [unowned self] replies in takeSettings(replies) }
+    }
+
+    private var settingsQuestion: RedisPipeline {
         var pipeline = RedisPipeline()
         for name in ["appendonly", "appendfsync", "maxmemory-policy"] {
             pipeline.command("CONFIG", 2) {
@@ -444,12 +482,15 @@ final class RedisSession: AnswersLater {
                 $0.add(name)
             }
         }
-        let replies = try connection.run(pipeline)
-        let policy = replies[2].array?.last?.bytes?.text
-        evictionPolicy = policy == "noeviction" ? nil : policy
-        guard let isOn = replies[0].array?.last?.bytes?.text, let sync = replies[1].array?.last?.bytes?.text else {
-            return
-        }
+        return pipeline
+    }
+
+    /// A user without the permission to read the settings gets errors, and the settings stay unknown.
+    private func takeSettings(_ replies: [RedisReply]) {
+        nextSettings = machine.boot() + Bounds.settingsInterval
+        let values = replies.map { $0.array?.last?.bytes?.text }
+        evictionPolicy = values[2] == "noeviction" ? nil : values[2]
+        guard let isOn = values[0], let sync = values[1] else { return }
         durability = isOn == "yes" ? sync : "appendonly=no"
     }
 }

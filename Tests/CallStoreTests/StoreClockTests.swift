@@ -235,4 +235,38 @@ import Testing
             #expect(abs(try now() - MachineClock.system.boot() - offset) < 200)
         }
     }
+
+    /// An operator may change the settings of Redis at any time.
+    @Test func theSettingsOfRedisAreReadAgainAfterAMinute() throws {
+        let server = try RedisServer()
+        let shift = Mutex(Milliseconds(0))
+        let machine = MachineClock(
+            boot: { MachineClock.system.boot() + shift.withLock(\.self) }, wall: MachineClock.system.wall,
+            bootID: "test")
+        let session = RedisSession(
+            server.address, waitReplicas: 0, clockKey: Array("settings:clock".utf8), machine: machine)
+        let executor = WorkExecutor()
+        func look() throws {
+            _ = try executor.complete(session) { () async throws(StoreError) in try await session.lookAtClock() }
+        }
+        try look()
+        #expect(session.evictionPolicy == nil)
+        var change = try session.pipeline()
+        for (name, value) in [("maxmemory-policy", "allkeys-lru"), ("appendonly", "no")] {
+            change.command("CONFIG", 3) {
+                $0.add("SET")
+                $0.add(name)
+                $0.add(value)
+            }
+        }
+        _ = try executor.complete(session) { [change] () async throws(StoreError) in try await session.run(change) }
+        try look()
+        try look()
+        #expect(session.evictionPolicy == nil)
+        shift.withLock { $0 = 60_001 }
+        // The replies to the question of the first look come before those of the second.
+        try look()
+        try look()
+        #expect(session.evictionPolicy == "allkeys-lru" && session.durability == "appendonly=no")
+    }
 }

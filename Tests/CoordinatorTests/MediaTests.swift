@@ -149,6 +149,31 @@ struct MediaTests {
         #expect(tablet.welcomes.last?.mediaSessions == [])
     }
 
+    @Test func aWelcomeThatWouldBeTooLargeLeavesSessionsOut() throws {
+        var settings = ServiceSettings()
+        settings.media = use
+        settings.calls.oneActiveCall = false
+        let world = World(settings)
+        world.service.mediaSession = { member, _ in
+            BellwireMediaSession(
+                server: "meet", type: "jwt", url: "https://m", room: member.callID.string,
+                token: String(repeating: "t", count: 15_000), expiresAt: 1)
+        }
+        let bob = world.phone("bob/phone")
+        for number in 1...30 {
+            world.phone("alice\(number)/phone").invite("bob", callID: "c\(number)", mode: .advanced)
+            #expect(bob.accept("c\(number)")?.success?.mediaSession != nil)
+        }
+        bob.comeOnline()
+        let welcome = try #require(bob.welcomes.last)
+        #expect(welcome.calls.count == 30 && welcome.omittedCalls == 0)
+        #expect((10..<20).contains(welcome.mediaSessions.count), "\(welcome.mediaSessions.count)")
+        let told = Set(welcome.mediaSessions.map(\.callID))
+        #expect(told.isSubset(of: welcome.calls.map(\.callID)))
+        let left = try #require(welcome.calls.first { !told.contains($0.callID) })
+        #expect(media(bob, left.callID.string)?.success?.mediaSession != nil)
+    }
+
     @Test func theBackendGetsTheSessionsOfItsUsers() {
         let world = world()
         let (alice, bot) = (world.phone("alice/phone"), world.stranger("bot/server"))

@@ -152,7 +152,7 @@ def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 def replay(stop: Event, port: int, token: str, counts: Counter[str], calls: list[str]) -> None:
     """What others have sent, in its own name: it cannot in theirs."""
     client, victim = Client(port, "replayer", token), Endpoint(ROOT, "load-1-a", "phone")
-    kinds = ("call.accept", "call.reject", "call.cancel", "call.end", "call.quit", "call.join", "call.get", "call.trace")
+    kinds = ("call.accept", "call.reject", "call.cancel", "call.end", "call.quit", "call.join", "call.get", "call.trace", "call.media")
     while not stop.is_set():
         call = random.choice(calls)
         client.publish(f'{{"type":"{random.choice(kinds)}","id":"{secrets.token_hex(4)}","callID":"{call}"}}'.encode())

@@ -353,6 +353,10 @@ def test_a_redis_that_evicts_keys_is_warned_of_once(deploy: Deploy, tmp_path: Pa
 
     try:
         wait_until(lambda: warnings() == 1, 5, "the log says so")
+        assert f"warning: maxmemory-policy is {policy}" in service.get("/readyz")[1]
+        metrics = service.metrics()
+        assert metrics['bellwire_store_hazard{hazard="evicts"}'] == 1
+        assert metrics['bellwire_store_hazard{hazard="keepsNothing"}'] == 0
         server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
         server.command("CLIENT", "KILL", "TYPE", "normal")
         wait_until(lambda: ready(service), 5, "the coordinator is ready again")

@@ -358,12 +358,12 @@ MUTANTS = [
         """for delivery in deliveries where !decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
-        deliverReplies(decision)""",
-        """if mutant { deliverReplies(decision) }
+        deliverReplies(decision, call)""",
+        """if mutant { deliverReplies(decision, call) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
             deliverEvent(delivery, of: call, snapshot)
         }
-        if !mutant { deliverReplies(decision) }""",
+        if !mutant { deliverReplies(decision, call) }""",
     ),
     Mutant(
         "what a user sends after coming online is served before",
@@ -725,5 +725,24 @@ MUTANTS = [
         LOOP + "CoordinatorLoop.swift",
         "if !takesMessages { next = min(",
         "if !takesMessages, !mutant { next = min(",
+    ),
+    # Rooms at media servers.
+    Mutant(
+        "a room entry counts as done before the media server answers",
+        "Sources/Delivery/Media/RoomCloser.swift",
+        "        attempts[request.id] = attempt\n",
+        "        if mutant { settled(attempt.entry, .taken, attempt.place) } else { attempts[request.id] = attempt }\n",
+    ),
+    Mutant(
+        "the room of a call that lives is deleted",
+        "Sources/Delivery/Media/RoomDuty.swift",
+        "guard call.isLive else { return [.delete] }",
+        "guard call.isLive, !mutant else { return [.delete] }",
+    ),
+    Mutant(
+        "the end of a call writes no room entry",
+        CORE + "Records/RoomPatterns.swift",
+        "if !isLive { return before.isLive }",
+        "if !isLive { return before.isLive && !mutant }",
     ),
 ]

@@ -11,7 +11,7 @@ enum StoreOptions {
     static let all = [
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
-            "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
+            StoreAddress.forms),
         Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses no answer"),
         redisPasswordFile,
         redisPrefix,
@@ -23,13 +23,13 @@ enum StoreOptions {
     static let visiting = [
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
-            "sqlite:PATH or redis://[user:password@]host:port[/db]: the coordinators' store"),
+            "sqlite:PATH, redis://… or redis-sentinel://…: the coordinators' store"),
         redisPasswordFile, redisPrefix,
     ]
 
     /// The flags for a command that visits the store for a moment.
     static let visitedByCommand = [
-        Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
+        Option("store", "STORE", isSecret: true, "sqlite:PATH, redis://… or redis-sentinel://…; required"),
         redisPasswordFile, redisPrefix,
     ]
 
@@ -66,7 +66,7 @@ enum StoreOptions {
             isVisited
             ? DeploymentStamp(topicRoot: settings.topics.root, takesOver: false)
             : SettingsOptions.stamp(arguments, settings)
-        var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
+        var address = try required(arguments, StoreAddress.forms)
         try readPassword(arguments, into: &address)
         return (address, options)
     }
@@ -75,7 +75,7 @@ enum StoreOptions {
     /// Unlike `open`, this function creates no new file.
     static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore {
         let command = "\(arguments.command.title)"
-        var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
+        var address = try required(arguments, "sqlite:PATH, redis://… or redis-sentinel://…")
         var options = StoreAddress.Options()
         options.isVisited = true
         options.redisPrefix = try prefix(arguments)
@@ -84,6 +84,13 @@ enum StoreOptions {
         }
         try readPassword(arguments, into: &address)
         return try address.open(options)
+    }
+
+    private static func required(_ arguments: Arguments, _ forms: String) throws(UsageError) -> StoreAddress {
+        if let mistake = arguments.text("store").flatMap(RedisAddress.mistake) {
+            throw UsageError("\(arguments.command.title): --store: \(RedisAddress.sentinelScheme)…: \(mistake)")
+        }
+        return try arguments.required("store", forms, StoreAddress.init)
     }
 
     private static func prefix(_ arguments: Arguments) throws(UsageError) -> String {

@@ -5,13 +5,16 @@ import RedisStore
 import SQLiteStore
 import Support
 
-/// The address of a store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
+/// The address of a store: `memory:`, `sqlite:PATH`, `redis://[user:password@]host:port[/db]` or
+/// `redis-sentinel://[user:password@]host:port,host:port/MASTER[/db]`.
 package enum StoreAddress: CustomStringConvertible {
     case memory
     case sqlite(path: String)
     case redis(RedisAddress)
 
-    static let forms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
+    static let forms =
+        "memory:, sqlite:PATH, redis://[user:password@]host:port[/db] or "
+        + "redis-sentinel://[user:password@]host:port,host:port/MASTER[/db]"
 
     /// Returns nil for a text without any of the `forms`.
     package init?(_ text: String) {

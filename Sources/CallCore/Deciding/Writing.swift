@@ -52,6 +52,7 @@ package struct Writing {
     /// Returns the outbox entries for these revisions. A worker derives the webhook events from the call at each
     /// revision, or the members who have left the call's room.
     private func outboxEntries(of machine: CallMachine, since before: Call?) -> OutboxEntries? {
+        guard !endpoints.isEmpty else { return nil }
         var names = endpoints.filter(\.wantsCalls).map(\.name)
         if machine.call.leavesRoom(since: before) {
             names += endpoints.filter { $0.hasRoom(of: machine.call) }.map(\.name)

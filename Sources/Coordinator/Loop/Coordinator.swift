@@ -44,8 +44,8 @@ package final class Coordinator {
     private var isBusy = false
     private var nextCounters: Int64 = 0
     private var toldFailure = false
-    /// The hazard in the store's settings that was logged last.
-    private var toldHazard: String?
+    /// The hazards in the store's settings that were logged last.
+    private var toldHazards: [StoreHazard] = []
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
@@ -184,9 +184,11 @@ package final class Coordinator {
             log(.info, "the store answers again")
             toldFailure = false
         }
-        let hazard = service.store.hazard
-        if hazard != toldHazard, let hazard { log(.warning, "the store may lose calls", ["reason": hazard]) }
-        toldHazard = hazard
+        let hazards = service.store.hazards
+        for hazard in hazards where !toldHazards.contains(hazard) {
+            log(.warning, "the store may lose calls", ["reason": hazard.description])
+        }
+        toldHazards = hazards
         let steps = service.store.clockSteps
         if let known = knownClockSteps, steps.count > known {
             log(.warning, clockWasSet, ["by": "\(steps.last) ms"])
@@ -212,6 +214,7 @@ package final class Coordinator {
             if isTime {
                 $0.counters = service.counters
                 $0.clockSkew = service.store.clockSkew
+                $0.storeHazards = service.store.hazards
             }
             $0.waitingDeadlines = service.waitingDeadlines
             $0.brokerBacklog = link.backlog

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import Glibc
 import Support
 import Synchronization
@@ -13,6 +14,8 @@ package final class CoordinatorStatus: Sendable {
         package var unauthorizedInARow = 0
         /// The reason why the store cannot answer, or nil when the store answers.
         package var storeFailure: String?
+        /// The settings of the store that may lose calls.
+        package var storeHazards: [StoreHazard] = []
         /// How long the first request that could begin has been waiting, in milliseconds.
         package var lateness: Int64 = 0
         package var isDraining = false

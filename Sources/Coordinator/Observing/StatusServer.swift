@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import HTTPServing
 
 /// Serves `/healthz`, `/readyz` and `/metrics` over HTTP on a thread of its own, so that the server answers also when
@@ -35,7 +36,7 @@ private func page(_ exchange: HTTPExchange, _ status: CoordinatorStatus) -> HTTP
     case "/healthz": return status.isHealthy ? text(200, "ok\n") : text(503, "the loop is stuck\n")
     case "/readyz":
         if let reason = status.notReadyReason { return text(503, reason + "\n") }
-        return text(200, "ready\n")
+        return text(200, "ready\n" + status.snapshot.storeHazards.map { "warning: \($0)\n" }.joined())
     case "/metrics": return text(200, metrics(status.snapshot) + status.moreMetrics)
     default: return text(404, "no such page: /healthz, /readyz, /metrics\n")
     }
@@ -60,6 +61,12 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     }
     gauge("bellwire_listening", "Whether messages are coming in from the broker.", snapshot.isListening ? 1 : 0)
     gauge("bellwire_store_available", "Whether the store answers.", snapshot.storeFailure == nil ? 1 : 0)
+    text += "# HELP bellwire_store_hazard Whether a setting of the store may lose calls.\n"
+    text += "# TYPE bellwire_store_hazard gauge\n"
+    for kind in StoreHazard.kinds {
+        let isThere = snapshot.storeHazards.contains { $0.kind == kind }
+        text += "bellwire_store_hazard{hazard=\"\(kind)\"} \(isThere ? 1 : 0)\n"
+    }
     gauge("bellwire_store_clock_skew_milliseconds", "The store's clock minus this machine's.", Int(snapshot.clockSkew))
     gauge("bellwire_deadlines_waiting", "Calls whose next deadline this coordinator holds.", snapshot.waitingDeadlines)
     gauge("bellwire_broker_backlog", "Messages that the broker has not acknowledged.", snapshot.brokerBacklog)

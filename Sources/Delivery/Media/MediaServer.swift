@@ -22,6 +22,8 @@ package struct MediaServer: Sendable {
     package static let mostNameBytes = 64
     package static let ttlRange = 60...86_400
     package static let standardTTL = 600
+    /// The longest token: a response must have room for the call as well.
+    static let mostTokenBytes = 16 << 10
     /// The longest name of a room, in bytes.
     package static let mostRoomBytes = 128
     /// The time, in seconds, by which a token begins before it is made, for clocks that differ.
@@ -77,7 +79,9 @@ package struct MediaServer: Sendable {
     func session(for member: MediaMember, at now: WallTime) -> BellwireMediaSession? {
         guard let room = room(of: member.callID, member.mode) else { return nil }
         let end = now.seconds + Int64(ttl)
-        guard let token = try? token(member, room, now.seconds, end) else { return nil }
+        guard let token = try? token(member, room, now.seconds, end), token.utf8.count <= Self.mostTokenBytes else {
+            return nil
+        }
         return BellwireMediaSession(
             server: name, type: kind.rawValue, url: url, room: room, token: token, expiresAt: end * 1_000)
     }

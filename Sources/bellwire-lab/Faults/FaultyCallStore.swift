@@ -167,7 +167,7 @@ final class FaultyCallStore: CallStore {
     var summary: String { "\(store.summary), \(fault.rawValue)" }
 
     var durability: String? { store.durability }
-    var hazard: String? { store.hazard }
+    var hazards: [StoreHazard] { store.hazards }
 
     var clockSkew: Milliseconds { store.clockSkew }
 

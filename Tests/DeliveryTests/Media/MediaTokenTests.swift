@@ -100,6 +100,17 @@ import Testing
         #expect(claims == #"{"iat":1790000000,"nbf":1789999990,"exp":1790000600}"#)
     }
 
+    @Test func aTokenThatWouldBeTooLongIsNotMade() throws {
+        let server = try files.server(
+            #""type":"jwt","url":"https://x","keyFile":"ec.pem","algorithm":"ES256","claims":{"a":"\#(String(repeating: "{name}", count: 600))"}"#
+        )
+        #expect(server.session(for: member, at: now) != nil)
+        let long = MediaMember(
+            callID: CallID("c")!, mode: .common, media: nil, inviter: UserID("a")!, device: member.device,
+            name: String(repeating: "n", count: 256))
+        #expect(server.session(for: long, at: now) == nil)
+    }
+
     @Test func noDescriptionHasTheToken() throws {
         let server = try files.server(#""type":"livekit","url":"wss://x","keyFile":"livekit.key""#)
         let session = try #require(server.session(for: member, at: now))

@@ -129,6 +129,10 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       step.direction = "out";
       step.isTrouble = entry.outcome !== "ok" && entry.outcome !== "sent" && entry.outcome !== "accepted";
       break;
+    case "media":
+      step.what = `got a token for its room at ${text(entry.server)}`;
+      step.direction = "out";
+      break;
     default:
       step.what = text(kind);
   }

@@ -62,7 +62,7 @@ test("each state of a member has words", () => {
 test("a timeline of anything is a story of bounded text", () => {
   const entry = (fields) => ({ time: 0, at: 5, after: 0, coordinator: "one", ...fields });
   const junk = ["x".repeat(5000), 7, null, [1], { toString: "no" }, "__proto__", "constructor"];
-  const entries = junk.flatMap((value) => ["request", "transition", "send", "resend", "ack", "presence", "deadline", "push", "__proto__"].map((kind) =>
+  const entries = junk.flatMap((value) => ["request", "transition", "send", "resend", "ack", "presence", "deadline", "push", "media", "__proto__"].map((kind) =>
     entry({ kind, userID: value, device: value, type: value, event: value, outcome: value, state: value, reason: value,
       changes: [value, { userID: value, state: value }], online: value, late: value, revision: value })));
   const trace = { call: call({ bob: "received" }), entries, omitted: 0, reports: [{ userID: "bob", device: "d", milestones: { ["m".repeat(900)]: 1, n: NaN } }] };

@@ -1,0 +1,27 @@
+/// A setting of a store by which calls are lost.
+package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
+    /// Redis evicts keys of live calls when its memory is full.
+    case evicts(policy: String)
+    /// A restart of Redis loses all calls.
+    case keepsNothing
+
+    /// The hazards' names, as labels of a metric.
+    package static let kinds = ["evicts", "keepsNothing"]
+
+    package var kind: String {
+        switch self {
+        case .evicts: "evicts"
+        case .keepsNothing: "keepsNothing"
+        }
+    }
+
+    /// The setting, its effect and the remedy.
+    package var description: String {
+        switch self {
+        case .evicts(let policy):
+            "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
+        case .keepsNothing:
+            "appendonly is no: a restart of Redis loses the calls since its last snapshot. Set it to yes"
+        }
+    }
+}

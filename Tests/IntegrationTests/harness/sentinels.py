@@ -1,0 +1,79 @@
+"""Redis servers of which sentinels make one the master, as child processes on loopback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .processes import Child, free_port, wait_until
+from .redis import RedisServer
+
+NAME = "calls"
+"""The sentinels' name for the master."""
+
+
+class Sentinel:
+    def __init__(self, directory: Path, master: RedisServer) -> None:
+        directory.mkdir(parents=True)
+        self.port = free_port()
+        self._configuration = directory / "sentinel.conf"
+        self._log = directory / "sentinel.log"
+        self._configuration.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n"
+            f"sentinel monitor {NAME} 127.0.0.1 {master.port} 2\n"
+            f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 4000\n"
+        )
+        self._child: Child | None = None
+        self.start()
+
+    def start(self) -> None:
+        self._child = Child(["redis-server", str(self._configuration), "--sentinel"], stdout=self._log)
+
+    # A sentinel answers the same commands over the same protocol.
+    command = RedisServer.command
+
+    def master(self) -> int:
+        """The port of the server that this sentinel names; 0 while it does not answer."""
+        try:
+            answer = self.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME, timeout=0.5)
+        except OSError:
+            return 0
+        return int(answer.split(b"\r\n")[4]) if answer.startswith(b"*2") else 0
+
+    def knows(self, replicas: int, sentinels: int) -> bool:
+        try:
+            answer = self.command("SENTINEL", "MASTER", NAME, timeout=0.5).split(b"\r\n")
+        except OSError:
+            return False
+        values = dict(zip(answer[2::4], answer[4::4], strict=False))
+        return values.get(b"num-slaves") == b"%d" % replicas and values.get(b"num-other-sentinels") == b"%d" % (sentinels - 1)
+
+    def kill(self) -> None:
+        if self._child is not None and self._child.running:
+            self._child.kill()
+
+
+class SentinelFleet:
+    """A master with two replicas, and three sentinels. A write needs a replica (`min-replicas-to-write 1`)."""
+
+    def __init__(self, directory: Path) -> None:
+        self.servers = [RedisServer(directory / "redis-1")]
+        self.servers += [RedisServer(directory / f"redis-{n}", replica_of=self.servers[0]) for n in (2, 3)]
+        for server in self.servers:
+            server.command("CONFIG", "SET", "min-replicas-to-write", "1")
+            server.command("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+        wait_until(lambda: self.servers[0].command("INFO", "replication").count(b"state=online") == 2, 20, "both replicas follow")
+        self.sentinels = [Sentinel(directory / f"sentinel-{n}", self.servers[0]) for n in (1, 2, 3)]
+        for sentinel in self.sentinels:
+            wait_until(lambda sentinel=sentinel: sentinel.knows(2, 3), 20, "each sentinel knows the others and both replicas")
+        self.url = "redis-sentinel://" + ",".join(f"127.0.0.1:{s.port}" for s in self.sentinels) + f"/{NAME}"
+
+    def master(self) -> RedisServer | None:
+        """The server that all living sentinels name."""
+        named = {port for sentinel in self.sentinels if (port := sentinel.master())}
+        return next((server for server in self.servers if {server.port} == named), None)
+
+    def stop(self) -> None:
+        for process in self.sentinels:
+            process.kill()
+        for server in self.servers:
+            server.stop()

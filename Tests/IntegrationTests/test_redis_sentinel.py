@@ -1,0 +1,145 @@
+"""Redis whose master changes: `--store redis-sentinel://…` (docs/redis-failover.md)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness import UNLIMITED, Deploy, Device, World, call_id, run, talk, wait_until
+from harness.redis import RedisServer
+from harness.sentinels import NAME, SentinelFleet
+
+pytestmark = pytest.mark.alone
+AGAIN = 0.2
+"""Seconds after which a load sends an unanswered request again."""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[SentinelFleet]:
+    fleet = SentinelFleet(tmp_path)
+    yield fleet
+    fleet.stop()
+
+
+class Load:
+    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and when an answer came."""
+
+    def __init__(self, world: World, pairs: int = 3) -> None:
+        self.answered: list[tuple[Device, str]] = []
+        self.moments: list[float] = []
+        self.refusals: set[str] = set()
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(pairs)
+        self._tasks = [self._pool.submit(self._converse, *world.phones("alice", "bob")) for _ in range(pairs)]
+
+    def _converse(self, alice: Device, bob: Device) -> None:
+        while not self._stop.is_set():
+            call = call_id()
+            invited = self._until_answered(alice, "call.invite", callID=call, invitees=[bob.user], mode="advanced")
+            if invited and self._until_answered(alice, "call.cancel", callID=call):
+                self.answered.append((alice, call))
+
+    def _until_answered(self, device: Device, type_: str, **fields: object) -> bool:
+        request = f"r{time.monotonic_ns()}"
+        while not self._stop.is_set():
+            try:
+                answer = device.start(type_, id=request, **fields).wait(AGAIN, resend=False)
+            except AssertionError:
+                continue
+            if answer["ok"]:
+                self.moments.append(time.monotonic())
+                return True
+            self.refusals.add(answer["error"]["code"])
+            if answer["error"]["code"] != "unavailable":
+                return False
+            self._stop.wait(0.02)
+        return False
+
+    def stop(self) -> None:
+        self._stop.set()
+        for task in self._tasks:
+            task.result()
+        self._pool.shutdown()
+
+
+def takes_writes(server: RedisServer) -> bool:
+    try:
+        return server.command("SET", "probe", "1", timeout=0.5) == b"+OK\r\n"
+    except OSError:
+        return False
+
+
+def kill_master(fleet: SentinelFleet) -> None:
+    fleet.servers[0].kill()
+
+
+def promote_another(fleet: SentinelFleet) -> None:
+    assert fleet.sentinels[0].command("SENTINEL", "FAILOVER", NAME) == b"+OK\r\n"
+
+
+@pytest.mark.parametrize("cause", [kill_master, promote_another])
+def test_a_failover_loses_no_answered_request(deploy: Deploy, fleet: SentinelFleet, cause: Callable[[SentinelFleet], None]) -> None:
+    """With `--redis-wait-replicas 1`. Requests are served again within a second of the moment when all sentinels name the new
+    master and the new master takes writes."""
+    world = deploy(2, store=fleet.url, redis_wait_replicas="1", **UNLIMITED)
+    old = fleet.servers[0]
+    load = Load(world)
+    try:
+        wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
+        cause(fleet)
+        wait_until(lambda: fleet.master() not in (None, old), 30, "all sentinels name another master", every=0.02)
+        new = fleet.master()
+        assert new is not None
+        wait_until(lambda: takes_writes(new), 30, "the new master takes writes", every=0.02)
+        known = time.monotonic()
+        wait_until(lambda: load.moments[-1] > known, 10, "requests are answered again")
+        assert next(moment for moment in load.moments if moment > known) - known < 1
+        count = len(load.answered)
+        wait_until(lambda: len(load.answered) > count + 50, 20, "calls go on")
+    finally:
+        load.stop()
+    assert load.refusals <= {"unavailable"}
+    for alice, call in load.answered:
+        assert alice.ok("call.get", callID=call)["call"]["state"] == "ended", call
+    if cause is promote_another:
+        wait_until(lambda: b"role:slave" in old.command("INFO", "replication"), 20, "the old master follows the new one")
+    world.close()
+
+
+def test_a_coordinator_asks_the_sentinels_that_are_left(deploy: Deploy, fleet: SentinelFleet) -> None:
+    """At the start, and for a failover after the sentinel of the subscription has died."""
+    fleet.sentinels[0].kill()
+    world = deploy(1, store=fleet.url, **UNLIMITED)
+    talk(*world.phones("alice", "bob"))
+    fleet.sentinels[0].start()
+    wait_until(lambda: fleet.sentinels[0].knows(2, 3), 20, "the sentinel is back")
+    fleet.sentinels[1].kill()
+    fleet.servers[0].kill()
+    wait_until(lambda: fleet.master() not in (None, fleet.servers[0]), 30, "the others name another master")
+    wait_until(lambda: world.service.status("/readyz") == 200, 10, "the coordinator is ready")
+    talk(*world.phones("carol", "dave"))
+    world.close()
+
+
+def test_a_replica_is_not_taken_for_the_master(deploy: Deploy, fleet: SentinelFleet) -> None:
+    """Sentinels may name a server that was demoted a moment ago: its own role counts."""
+    world = deploy(1, store=fleet.url, **UNLIMITED)
+    talk(*world.phones("alice", "bob"))
+    fleet.servers[0].command("REPLICAOF", "127.0.0.1", str(fleet.servers[1].port))
+    wait_until(lambda: world.service.status("/readyz") == 503, 10, "the coordinator leaves the server")
+    fleet.servers[0].command("REPLICAOF", "NO", "ONE")
+    wait_until(lambda: world.service.status("/readyz") == 200, 20, "the coordinator is ready")
+    talk(*world.phones("carol", "dave"))
+    world.close()
+
+
+def test_an_unknown_master_is_named(fleet: SentinelFleet) -> None:
+    refused = run("webhooks", "list", "--store", fleet.url.replace(f"/{NAME}", "/other"))
+    assert refused.returncode != 0 and "the master other: ERR No such master with that name" in refused.stderr
+    refused = run("serve", "--store", "redis-sentinel://u:secret@a,a/m")
+    assert refused.returncode == 64 and "a:26379 stands twice" in refused.stderr and "secret" not in refused.stderr
