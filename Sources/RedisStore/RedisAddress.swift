@@ -5,6 +5,7 @@ import Support
 /// - `redis://[user[:password]@]host[:port][/db]` is a server; `redis://:password@host` has no user.
 /// - `redis-sentinel://[user[:password]@]host[:port],host[:port]/MASTER[/db]` is the master that sentinels name. User and
 ///   password are those of the master.
+/// - `rediss://…` and `rediss-sentinel://…` are the same with TLS, to the sentinels as well.
 package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
     package var host: String
     package var port: Int
@@ -13,6 +14,9 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
     package var database: Int
     /// The sentinels that name the server; nil for a server with a fixed address.
     package var sentinels: RedisSentinels?
+    package var isSecure = false
+    /// The PEM file of the authorities to trust with TLS; nil for the authorities of this system.
+    package var certificateAuthorityFile: String?
 
     package init(host: String, port: Int = 6379, username: String? = nil, password: String? = nil, database: Int = 0) {
         self.host = host
@@ -24,22 +28,32 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
 
     /// Parses `url`; returns nil when `url` has another form. User and password may be percent-encoded.
     package init?(url text: String) {
-        if text.hasPrefix(Self.sentinelScheme) {
+        if Self.sentinelSchemes.contains(where: text.hasPrefix) {
             guard let address = try? Self(sentinels: text) else { return nil }
             self = address
             return
         }
-        guard let url = ServerURL(text), url.scheme == "redis" else { return nil }
+        guard let url = ServerURL(text), ["redis", "rediss"].contains(url.scheme) else { return nil }
         guard let database = url.path.isEmpty ? 0 : UInt16(url.path) else { return nil }
         self.init(
             host: url.host, port: url.port ?? 6379, username: url.username, password: url.password,
             database: Int(database))
+        isSecure = url.scheme == "rediss"
     }
 
     /// The address without the credentials, for logs.
     package var description: String {
-        guard let sentinels else { return "redis://\(ServerURL.authority(host: host, port: port))/\(database)" }
-        return "\(Self.sentinelScheme)\(sentinels.description)/\(database)"
+        let scheme = isSecure ? "rediss" : "redis"
+        guard let sentinels else { return "\(scheme)://\(ServerURL.authority(host: host, port: port))/\(database)" }
+        return "\(scheme)-sentinel://\(sentinels.description)/\(database)"
+    }
+
+    /// Returns the address of another server, reached and trusted in the same way, without credentials.
+    func other(host: String, port: Int) -> RedisAddress {
+        var other = RedisAddress(host: host, port: port)
+        other.isSecure = isSecure
+        other.certificateAuthorityFile = certificateAuthorityFile
+        return other
     }
 }
 
@@ -62,14 +76,14 @@ package struct RedisSentinels: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisAddress {
-    package static let sentinelScheme = "redis-sentinel://"
+    package static let sentinelSchemes = ["redis-sentinel://", "rediss-sentinel://"]
     /// The greatest number of sentinels in an address.
     private static let mostSentinels = 32
 
     /// Returns the mistake in an address of sentinels, without credentials; nil for another address, and without a
     /// mistake.
     package static func mistake(in text: String) -> String? {
-        guard text.hasPrefix(sentinelScheme) else { return nil }
+        guard sentinelSchemes.contains(where: text.hasPrefix) else { return nil }
         do throws(StoreError) {
             _ = try RedisAddress(sentinels: text)
             return nil
@@ -80,7 +94,8 @@ extension RedisAddress {
 
     /// Parses an address of sentinels. The error names the mistake, without credentials.
     private init(sentinels text: String) throws(StoreError) {
-        let rest = text.dropFirst(Self.sentinelScheme.count)
+        let scheme = Self.sentinelSchemes.first(where: text.hasPrefix) ?? ""
+        let rest = text.dropFirst(scheme.count)
         let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
         guard (2...3).contains(parts.count) else {
             throw Self.mistake("expected host:port,host:port/MASTER, perhaps with /db")
@@ -117,6 +132,7 @@ extension RedisAddress {
             host: servers[0].host, port: servers[0].port, username: known?.username, password: known?.password,
             database: Int(database))
         sentinels = RedisSentinels(servers: servers, master: master)
+        isSecure = scheme == Self.sentinelSchemes[1]
     }
 
     private static func mistake(_ reason: String) -> StoreError { StoreError(.failed, reason) }

@@ -3,6 +3,7 @@ import CallCore
 import CallStore
 import Glibc
 import Support
+import TLSClient
 
 /// A connection to Redis. A failed connection cannot be used again: replies could be taken for the replies to other
 /// commands.
@@ -23,6 +24,8 @@ package final class RedisConnection {
     private(set) var failure: StoreError?
     /// Whether some bytes could not be sent yet.
     private var hasUnsent = false
+    /// Nil without TLS.
+    private var tls: RedisTLS?
 
     /// Connects. `timeout`, in milliseconds, bounds the name lookup, the connecting, and each wait for a reply.
     init(_ address: RedisAddress, timeout: Int) throws(StoreError) {
@@ -42,6 +45,13 @@ package final class RedisConnection {
         self.context = context
         self.timeout = Milliseconds(timeout)
         Self.stopWaiting(context)
+        if address.isSecure {
+            do throws(TLSError) {
+                tls = try RedisTLS(address, descriptor: context.pointee.fd)
+            } catch {
+                throw StoreError(.unreachable, "\(address): \(error)")
+            }
+        }
         try logIn(address)
     }
 
@@ -110,6 +120,7 @@ package final class RedisConnection {
     ) throws(StoreError) -> Exchange {
         if let failure { throw failure }
         pipeline.withUnsafeBytes { bytes in
+            if let tls { return tls.append(bytes) }
             _ = redisAppendFormattedCommand(
                 context, UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self), bytes.count)
         }
@@ -173,6 +184,16 @@ package final class RedisConnection {
     }
 
     private func write() throws(StoreError) {
+        if let tls {
+            do throws(TLSError) {
+                hasUnsent = try !tls.write()
+            } catch {
+                let error = StoreError(.unreachable, error.description)
+                fail(error)
+                throw error
+            }
+            return
+        }
         var isWritten: Int32 = 0
         // Bytes that the socket does not take now are sent later.
         for _ in 0..<2 where isWritten == 0 {
@@ -191,11 +212,27 @@ package final class RedisConnection {
         let isAwaited = !open.isEmpty
         try take()
         guard !isAwaited || !open.isEmpty else { return }
-        let isRead = redisBufferRead(context) == REDIS_OK
         // Replies that came before the end count.
-        let failure = isRead ? nil : brokenBy()
+        let failure = readBytes()
         try take()
         if let failure { throw failure }
+    }
+
+    /// Reads the bytes that have arrived. Returns the reason why no more bytes can come.
+    private func readBytes() -> StoreError? {
+        guard let tls else { return redisBufferRead(context) == REDIS_OK ? nil : brokenBy() }
+        do throws(TLSError) {
+            try tls.read { [context] bytes in
+                redisReaderFeed(
+                    context.pointee.reader, UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self),
+                    bytes.count)
+            }
+            // The handshake may have waited for these bytes, and the commands for the handshake.
+            hasUnsent = try !tls.write()
+            return nil
+        } catch {
+            return StoreError(.unreachable, error.description)
+        }
     }
 
     /// Gives the replies that were read to the exchanges, in sending order.
@@ -233,7 +270,8 @@ package final class RedisConnection {
 
     /// Whether the server has closed the connection, as after a restart; false when a time limit has passed.
     var isClosedByPeer: Bool {
-        switch context.pointee.err {
+        if let tls { return tls.isClosedByPeer }
+        return switch context.pointee.err {
         case REDIS_ERR_EOF: true
         case REDIS_ERR_IO: [ECONNRESET, EPIPE].contains(failureNumber)
         default: false

@@ -107,15 +107,14 @@ final class RedisSentinel {
         // other sentinels do.
         let isInFailover = flags.split(separator: ",").contains("failover_in_progress")
         let isPromoted = isInFailover && (named[0] != values["ip"] || named[1] != values["port"])
+        var server = address.other(host: named[0], port: port)
+        (server.username, server.password, server.database) = (address.username, address.password, address.database)
         return Master(
-            address: RedisAddress(
-                host: named[0], port: port, username: address.username, password: address.password,
-                database: address.database),
-            epoch: isPromoted ? .max : epoch, isUndecided: isInFailover && !isPromoted)
+            address: server, epoch: isPromoted ? .max : epoch, isUndecided: isInFailover && !isPromoted)
     }
 
     private func connection(to server: RedisSentinels.Server) throws(StoreError) -> RedisConnection {
-        try RedisConnection(RedisAddress(host: server.host, port: server.port), timeout: Bounds.timeout)
+        try RedisConnection(address.other(host: server.host, port: server.port), timeout: Bounds.timeout)
     }
 
     // MARK: Subscriptions

@@ -14,7 +14,7 @@ package enum StoreAddress: CustomStringConvertible {
 
     static let forms =
         "memory:, sqlite:PATH, redis://[user:password@]host:port[/db] or "
-        + "redis-sentinel://[user:password@]host:port,host:port/MASTER[/db]"
+        + "redis-sentinel://[user:password@]host:port,host:port/MASTER[/db]; rediss… with TLS"
 
     /// Returns nil for a text without any of the `forms`.
     package init?(_ text: String) {

@@ -23,6 +23,7 @@ class RedisServer:
         replica_of: RedisServer | None = None,
         env: Mapping[str, str] | None = None,
         maxmemory_policy: str = "noeviction",
+        certificates: Path | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -35,6 +36,12 @@ class RedisServer:
         ]  # fmt: skip
         if replica_of is not None:
             self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.port)]
+        if certificates is not None:
+            # The port without TLS stays, for `command`.
+            self.tls_port = free_port()
+            self._arguments += ["--tls-port", str(self.tls_port), "--tls-auth-clients", "no"]
+            for option, name in (("cert", "broker.crt"), ("key", "broker.key"), ("ca-cert", "ca.crt")):
+                self._arguments += [f"--tls-{option}-file", str(certificates / name)]
         self._child: Child | None = None
         if start:
             self.start()
