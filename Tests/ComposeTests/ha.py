@@ -37,9 +37,13 @@ class HaStack(Stack):
 
     def environment(self, **extra: str) -> dict[str, str]:
         first = self.published.gateway_port
-        return super().environment(
-            BELLWIRE_GATEWAY_PORTS=f"{first}-{first + 1}", BELLWIRE_STORE_NETWORK=self._network, **extra
-        )
+        own = {
+            "BELLWIRE_GATEWAY_PORTS": f"{first}-{first + 1}",
+            "BELLWIRE_STORE_NETWORK": self._network,
+            # Three servers wait for one disk here; a slow disk must not look like a dead server.
+            "BELLWIRE_APPENDFSYNC": "everysec",
+        }
+        return super().environment(**own | extra)
 
     def configuration(self) -> dict[str, Any]:
         """The services, as compose understands the files."""
