@@ -65,7 +65,8 @@ class HaStack(Stack):
     def are_complete(self) -> bool:
         """Whether each sentinel counts two living replicas and two living sentinels."""
         for sentinel in SENTINELS:
-            lines = docker("exec", self.only(sentinel), "redis-cli", "-p", "26379", "sentinel", "master", "bellwire").split()
+            # A value may be empty.
+            lines = docker("exec", self.only(sentinel), "redis-cli", "-p", "26379", "sentinel", "master", "bellwire").splitlines()
             seen = dict(zip(lines[::2], lines[1::2], strict=False))
             if (seen["num-slaves"], seen["num-other-sentinels"], seen["flags"]) != ("2", "2", "master"):
                 return False
@@ -87,13 +88,18 @@ def free(port: int) -> bool:
 
 
 class Patient:
-    """Pairs of phones that begin and cancel calls, and send a request again while it is answered `unavailable`, or not at all.
-    Remembers each call that was answered, and when answers came."""
+    """Pairs of phones that begin and cancel calls, and send a request again that is answered `unavailable`, or not at all.
+    Remembers each call whose requests were answered, and when answers came."""
+
+    PATIENCE = 40
+    """The seconds after which a phone gives a request up."""
 
     def __init__(self, stack: Stack, pairs: int = 6) -> None:
         self.ended: list[tuple[Device, str]] = []
         self.moments: list[float] = []
         self.refusals: set[str] = set()
+        self._name = secrets.token_hex(3)
+        self._phones: list[Device] = []
         self._stop = threading.Event()
         self._stack = stack
         self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(pairs)]
@@ -109,7 +115,8 @@ class Patient:
             thread.join()
 
     def _call(self, number: int) -> None:
-        alice, bob = (Device(self._stack.published, f"patient-{number}-{side}").connect() for side in "ab")
+        alice, bob = (Device(self._stack.published, f"patient-{self._name}-{number}-{side}").connect() for side in "ab")
+        self._phones += [alice, bob]
         while not self._stop.is_set():
             call = call_id()
             if self._ask(alice, "call.invite", callID=call, invitees=[bob.user], mode="advanced") and self._ask(alice, "call.cancel", callID=call):
@@ -118,8 +125,8 @@ class Patient:
             self._stop.wait(1.05)
 
     def _ask(self, phone: Device, type_: str, **fields: object) -> bool:
-        request = secrets.token_hex(8)
-        while not self._stop.is_set():
+        request, began = secrets.token_hex(8), time.monotonic()
+        while time.monotonic() < began + self.PATIENCE:
             try:
                 answer = phone.start(type_, id=request, **fields).wait(1, resend=False)
             except AssertionError:
@@ -128,8 +135,15 @@ class Patient:
                 self.moments.append(time.monotonic())
                 return True
             self.refusals.add(answer["error"]["code"])
+            if answer["error"]["code"] != "unavailable":
+                return False
             self._stop.wait(0.05)
+        self.refusals.add("no answer")
         return False
+
+    def close(self) -> None:
+        for phone in self._phones:
+            phone.logout()
 
     def longest_silence(self, since: float) -> float:
         moments = [since, *(moment for moment in self.moments if moment > since)]
@@ -236,13 +250,14 @@ def master(stack: HaStack, say: Say) -> None:
             killed = time.monotonic()
             docker("kill", victim)
             new = wait_until(lambda old=old: (now := stack.agreed()) != old and now, 40, "another master", every=0.1)
-            wait_until(lambda load=load: load.moments[-1] > killed + 3, 40, "requests are answered again")
-            count = len(load.ended)
+            known, count = time.monotonic(), len(load.ended)
+            wait_until(lambda load=load, known=known: load.moments[-1] > known, 40, "requests are answered again")
             wait_until(lambda load=load, count=count: len(load.ended) > count + 12, 20, "calls go on")
         silence = load.longest_silence(killed)
         assert load.refusals <= {"unavailable"}, load.refusals
         for phone, call in load.ended:
             assert phone.ok("call.get", callID=call)["call"]["state"] == "ended", call
+        load.close()
         docker("start", victim)
         stack.wait_healthy(victim)
         say(f"{old} killed, {new} is the master: no answer for {silence:.1f} s, all {len(load.ended)} answered calls are there")
