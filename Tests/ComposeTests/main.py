@@ -31,15 +31,15 @@ TIMERS_TOLERANCE_MS = 1500
 """How late a timer may fire whose coordinator died (docs/architecture.md: the sweep)."""
 
 Say = Callable[[str], None]
+Step = Callable[[Stack, Say], None]
 
 
-def main() -> int:
+def main(stack: Stack, steps: tuple[Step, ...]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    stack = Stack()
     print(f"project {stack.name}, engine {docker('version', '--format', '{{.Server.Version}}')}")
     failed = True
     try:
-        for step in STEPS:
+        for step in steps:
             run(step, stack)
         failed = False
     except Exception as error:
@@ -57,7 +57,7 @@ def clock() -> str:
     return f"{time.monotonic() - BEGAN:6.1f} s "
 
 
-def run(step: Callable[[Stack, Say], None], stack: Stack) -> None:
+def run(step: Step, stack: Stack) -> None:
     print(f"{clock()} {step.__doc__}")
     step(stack, lambda text: print(f"{'':10}{text}"))
 
@@ -593,4 +593,4 @@ STEPS = (
 )
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Stack(), STEPS))

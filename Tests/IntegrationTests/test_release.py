@@ -17,6 +17,8 @@ STATED = (
     "Sources/ZIMCompat/ZIM.swift",
     "clients/web/package.json",
     "deploy/Dockerfile",
+    "deploy/kubernetes/base/kustomization.yaml",
+    "deploy/kubernetes/helm/bellwire/Chart.yaml",
     "docs/asyncapi.yaml",
     "docs/openapi.yaml",
 )
@@ -87,8 +89,8 @@ def test_one_file_with_another_version_is_enough(clone: Path, name: str) -> None
     status, text = release(clone, VERSION)
     assert status == 2
     [line] = text.splitlines()[1:]
-    # Each of the two images in the Dockerfile states the version.
-    assert line == f"  {name}: " + (f"0.1.99, {VERSION}" if name == "deploy/Dockerfile" else "0.1.99")
+    # Each file under deploy/ states the version twice.
+    assert line == f"  {name}: " + (f"0.1.99, {VERSION}" if name.startswith("deploy/") else "0.1.99")
 
 
 def test_changes_that_are_not_committed_are_refused(clone: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness import PROJECT, executable
 from harness.processes import clean_environment
+from harness.redis import RedisServer
 
 FILES = ("broker.crt", "broker.key")
 
@@ -29,11 +30,11 @@ class Volumes:
         (tools / "dev-certs").symlink_to(PROJECT / "scripts/dev-certs")
         self._path = f"{tools}:{os.environ['PATH']}"
 
-    def up(self, hosts: str = "") -> subprocess.CompletedProcess[str]:
+    def up(self, hosts: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
         """What `docker compose up` does first."""
         return subprocess.run(
             [PROJECT / "deploy/bellwire-secrets"],
-            env=clean_environment({"BELLWIRE_SECRETS": str(self.root), "BELLWIRE_HOSTS": hosts, "PATH": self._path}),
+            env=clean_environment({"BELLWIRE_SECRETS": str(self.root), "BELLWIRE_HOSTS": hosts, "PATH": self._path} | settings),
             capture_output=True,
             text=True,
             timeout=30,
@@ -121,3 +122,37 @@ def test_half_a_certificate_is_an_error_that_says_so(volumes: Volumes, tmp_path:
     done = volumes.up()
     assert done.returncode == 1 and "only broker.crt" in done.stderr
     assert (volumes.broker / "broker.crt").read_bytes() == own[0]
+
+
+def test_replicas_and_sentinels_have_passwords_of_their_own(volumes: Volumes) -> None:
+    """With `BELLWIRE_SENTINELS` alone. Their users may follow and command a server, and read and write no key."""
+    assert volumes.up().returncode == 0
+    redis = volumes.root / "redis"
+    assert {path.name for path in redis.iterdir()} == {"users.acl"}
+    assert volumes.up(BELLWIRE_SENTINELS="true").returncode == 0
+    first = {path: path.read_bytes() for path in redis.iterdir()}
+    assert volumes.up(BELLWIRE_SENTINELS="true").returncode == 0
+    assert first == {path: path.read_bytes() for path in redis.iterdir()}
+
+    server = RedisServer(volumes.root / "data")
+    try:
+        for line in (redis / "users.acl").read_text().splitlines():
+            assert line.startswith("user default off") or server.command("ACL", "SETUSER", *line.split()[1:]) == b"+OK\r\n", line
+
+        def ask(user: str, secret: Path, *words: str) -> str:
+            login = ["redis-cli", "-p", str(server.port), "--no-auth-warning", "--user", user, "--pass", secret.read_text().strip()]
+            return subprocess.run([*login, *words], capture_output=True, text=True, timeout=10, check=False).stdout
+
+        role, follow, stop = ("ROLE",), ("REPLCONF", "capa", "eof"), ("SLAVEOF", "NO", "ONE")
+        refused = [("GET", "bellwire:x"), ("SET", "bellwire:x", "1"), ("CONFIG", "GET", "*"), ("FLUSHALL",)]
+        for user, secret, may, may_not in (
+            ("replica", redis / "replica-password", [follow], [role, stop, *refused]),
+            ("sentinel", redis / "sentinel-password", [role, stop], [follow, *refused]),
+            ("bellwire", volumes.root / "coordinator/redis-password", [role], [follow, stop, ("FLUSHALL",)]),
+        ):
+            for words in may:
+                assert ask(user, secret, *words).split()[0] in ("OK", "master"), (user, words)
+            for words in may_not:
+                assert ask(user, secret, *words).startswith("NOPERM"), (user, words)
+    finally:
+        server.stop()

@@ -26,6 +26,8 @@ def test_every_place_states_the_same_version() -> None:
     assert stated("Sources/ZIMCompat/ZIM.swift", r'getVersion\(\) -> String \{ "(.+)" \}') == [version]
     images = stated("deploy/Dockerfile", r'^LABEL org.opencontainers.image.version="(.+)"$')
     assert images == [version] * 2
+    assert stated("deploy/kubernetes/base/kustomization.yaml", r'name: bellwire-\w+, newTag: "(.+)"') == [version] * 2
+    assert stated("deploy/kubernetes/helm/bellwire/Chart.yaml", r"^(?:v|appV)ersion: (.+)$") == [version] * 2
 
 
 def test_the_changes_name_the_formats_of_the_stores() -> None:
