@@ -53,9 +53,11 @@ let package = Package(
             name: "SQLiteStore", dependencies: ["CallCore", "CallStore", "SignalingProtocol", "Support", "CSQLite"],
             swiftSettings: strict),
         .target(
-            name: "RedisStore", dependencies: ["CallCore", "CallStore", "SignalingProtocol", "Support", "CHiredis"],
+            name: "RedisStore",
+            dependencies: ["CallCore", "CallStore", "SignalingProtocol", "Support", "CHiredis", "TLSClient"],
             swiftSettings: strict),
-        .target(name: "MQTTClient", dependencies: ["Support", "COpenSSL"], swiftSettings: strict),
+        .target(name: "TLSClient", dependencies: ["COpenSSL"], swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["Support", "TLSClient"], swiftSettings: strict),
         .target(
             name: "Delivery",
             dependencies: [
@@ -171,7 +173,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "SupportTests", dependencies: ["Support"], swiftSettings: strict),
         .testTarget(
-            name: "MQTTClientTests", dependencies: ["MQTTClient", "Support", "COpenSSL"], swiftSettings: strict),
+            name: "MQTTClientTests", dependencies: ["MQTTClient", "Support", "COpenSSL", "TLSClient"],
+            swiftSettings: strict),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [

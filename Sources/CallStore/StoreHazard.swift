@@ -1,17 +1,22 @@
+import CallCore
+
 /// A setting of a store by which calls are lost.
 package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
     /// Redis evicts keys of live calls when its memory is full.
     case evicts(policy: String)
     /// A restart of Redis loses all calls.
     case keepsNothing
+    /// The clock of a server of Redis Cluster differs from the store's clock, in milliseconds.
+    case clocksDiffer(server: String, by: Milliseconds)
 
     /// The hazards' names, as labels of a metric.
-    package static let kinds = ["evicts", "keepsNothing"]
+    package static let kinds = ["evicts", "keepsNothing", "clocksDiffer"]
 
     package var kind: String {
         switch self {
         case .evicts: "evicts"
         case .keepsNothing: "keepsNothing"
+        case .clocksDiffer: "clocksDiffer"
         }
     }
 
@@ -22,6 +27,9 @@ package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
             "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
         case .keepsNothing:
             "appendonly is no: a restart of Redis loses the calls since its last snapshot. Set it to yes"
+        case .clocksDiffer(let server, let difference):
+            "the clock of the Redis server \(server) differs by \(difference) ms: writes fail from 500 ms on. Synchronize "
+                + "the clocks of all servers"
         }
     }
 }

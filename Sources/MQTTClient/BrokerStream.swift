@@ -1,5 +1,6 @@
 import Glibc
 import Support
+import TLSClient
 
 /// The bytes to and from the broker: TCP, or TLS over TCP if the address says so. A connected stream never blocks.
 final class BrokerStream {
@@ -14,7 +15,7 @@ final class BrokerStream {
     /// Connects over TCP. The name lookup, and connecting to each address, take at most `milliseconds`.
     init(_ configuration: MQTTConnection.Configuration, within milliseconds: Int32) throws(MQTTError) {
         let broker = configuration.broker
-        let tls = broker.isTLS ? try TLSSession(configuration) : nil
+        let tls = try Self.tls(configuration)
         guard let descriptor = Self.connect(broker, within: milliseconds) else {
             guard errno != ENXIO else {
                 throw MQTTError(kind: .unreachable, message: "\(broker): no address of \(broker.host) is known")
@@ -27,6 +28,20 @@ final class BrokerStream {
         var isOn: Int32 = 1
         // Without this option, a round trip waits for a delayed TCP acknowledgment: 44 ms instead of 0.2 ms.
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    /// Returns nil for a broker without TLS.
+    private static func tls(_ configuration: MQTTConnection.Configuration) throws(MQTTError) -> TLSSession? {
+        guard configuration.broker.isTLS else { return nil }
+        do throws(TLSError) {
+            return try TLSSession(
+                .init(
+                    host: configuration.broker.host, certificateAuthorityFile: configuration.certificateAuthorityFile,
+                    certificateFile: configuration.certificateFile,
+                    certificateKeyFile: configuration.certificateKeyFile, peer: "the broker"))
+        } catch {
+            throw MQTTError(error)
+        }
     }
 
     deinit {
@@ -85,11 +100,15 @@ final class BrokerStream {
         var hasSent = false
         repeat {
             let count = output.count
-            if ciphertext.count < Self.mostCiphertext { try tls.send(&output, &ciphertext) }
+            if ciphertext.count < Self.mostCiphertext { try encrypt(&output, tls) }
             hasSent = try write(&ciphertext) || hasSent
             guard output.count < count else { break }
         } while ciphertext.isEmpty && !output.isEmpty
         return hasSent
+    }
+
+    private func encrypt(_ output: inout ByteQueue, _ tls: TLSSession) throws(MQTTError) {
+        do throws(TLSError) { try tls.send(&output, &ciphertext) } catch { throw MQTTError(error) }
     }
 
     private func write(_ queue: inout ByteQueue) throws(MQTTError) -> Bool {
@@ -129,13 +148,13 @@ final class BrokerStream {
         }
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
         if let tls {
-            do throws(MQTTError) {
+            do throws(TLSError) {
                 guard try tls.receive(bytes, &input) else { return .end }
             } catch {
                 // The server gets TLS's alert, which names the fault.
                 tls.takeOutgoing(&ciphertext)
                 _ = try? write(&ciphertext)
-                throw error
+                throw MQTTError(error)
             }
         } else {
             input.append { $0.append(contentsOf: bytes) }
@@ -150,5 +169,11 @@ final class BrokerStream {
             _ = try? write(&ciphertext)
         }
         shutdown(descriptor, Int32(SHUT_WR))
+    }
+}
+
+extension MQTTError {
+    fileprivate init(_ error: TLSError) {
+        self.init(kind: error.isTrust ? .tls : .lost, message: error.description)
     }
 }

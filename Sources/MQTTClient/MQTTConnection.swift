@@ -1,5 +1,6 @@
 import Glibc
 import Support
+import TLSClient
 
 /// A connection to a broker of MQTT 5, driven by a single thread.
 ///

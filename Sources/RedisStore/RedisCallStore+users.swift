@@ -112,6 +112,7 @@ extension RedisCallStore {
         // The reverse entry exists for as long as the block, even when a coordinator dies in between.
         let lists = [(key(block.blocked, "blockedBy"), block.user), (key(block.user, "blocked"), block.blocked)]
         for (list, name) in isBlocked ? lists : lists.reversed() {
+            pipeline.beginStage()
             pipeline.command(isBlocked ? "SADD" : "SREM", 2) {
                 $0.add(list)
                 $0.add(name.string)

@@ -14,10 +14,12 @@ extension RedisCallStore {
         var pipeline = try session.pipeline()
         let score = LiveScore.written(at: try await session.now())
         for index in open { addFirstSteps(of: commits[index], score, to: &pipeline) }
+        pipeline.beginStage()
         let firstCommit = pipeline.commands.count
         for index in open { add(commits[index], to: &pipeline) }
         let firstNote = pipeline.commands.count
         for note in notes { add(note, to: &pipeline) }
+        pipeline.beginStage()
         let firstReading = pipeline.commands.count
         add(queries, to: &pipeline)
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
@@ -26,7 +28,7 @@ extension RedisCallStore {
         for reply in replies[..<firstCommit] { _ = try reply.number() }
         for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
         for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
-            outcomes[index] = try outcome(reply, sentAt: before)
+            outcomes[index] = try outcome(reply, of: commits[index].id, sentAt: before)
         }
         try settle(commits, outcomes)
         // The other commits stand, even if this fails: any coordinator that finds an entry without its call removes the
@@ -37,10 +39,21 @@ extension RedisCallStore {
         return Written(outcomes: outcomes, answers: try answers(to: queries, in: replies[firstReading...]))
     }
 
-    private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
+    private func outcome(
+        _ reply: RedisReply, of id: RecordID, sentAt before: Milliseconds
+    ) throws(StoreError) -> CommitOutcome {
         guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
         else { throw reply.unexpected }
-        let isExplained = try session.learnClock(time, between: before, session.machine.boot())
+        if parts[0].integer == 3 {
+            let difference = time - session.raw(session.time ?? time)
+            throw StoreError(
+                .failed,
+                "\(session.address): the clock of a server differs by \(difference) ms from the store's clock: synchronize "
+                    + "the clocks of all servers")
+        }
+        let isExplained =
+            try session.hasClock(for: key(id))
+            ? session.learnClock(time, between: before, session.machine.boot()) : true
         return switch parts[0].integer {
         case 1: .committed(version: version)
         // Redis's clock was set: the request is decided again, after a check of the clock.
@@ -132,7 +145,7 @@ extension RedisCallStore {
         let pushes = commit.pushes && commit.id.callID != nil ? pushes(in: partition(of: commit.id)) : nil
         pipeline.script(
             .commit, keys: 2 + 6 * endpoints.count + (pushes == nil ? 0 : 2),
-            arguments: 8 + outboxWords + 3 * commit.notes.count
+            arguments: 9 + outboxWords + 3 * commit.notes.count
         ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
@@ -162,6 +175,7 @@ extension RedisCallStore {
                 $0.add("")
             }
             $0.add(Int64(outboxWords))
+            if session.isCluster, let now = session.time { $0.add(session.raw(now)) } else { $0.add("") }
             if outboxWords > 0 { $0.add(commit.record.owner?.string ?? "") }
             for (place, revision) in revisions.enumerated() {
                 $0.add("\(revision.number):\(revision.time):")

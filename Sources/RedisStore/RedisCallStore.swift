@@ -3,7 +3,7 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// The shared store: a single Redis (6.2 or later) for any number of coordinators.
+/// The shared store: Redis (6.2 or later), a single server or a cluster, for any number of coordinators.
 ///
 /// Keys are laid out for Redis Cluster: a call and its due entry share the tag of one of a fixed number of partitions;
 /// the keys of a user have the user's tag, and the keys of a pair of users have the pair's tag. A commit is atomic
@@ -106,12 +106,7 @@ package final class RedisCallStore: CallStore {
         }
     }
 
-    package var hazards: [StoreHazard] {
-        var hazards: [StoreHazard] = []
-        if let policy = session.evictionPolicy { hazards.append(.evicts(policy: policy)) }
-        if session.durability == "appendonly=no" { hazards.append(.keepsNothing) }
-        return hazards
-    }
+    package var hazards: [StoreHazard] { session.hazards }
 
     package var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
 

@@ -3,26 +3,31 @@ import CallCore
 import CallStore
 import Glibc
 import Support
+import TLSClient
 
 /// A connection to Redis. A failed connection cannot be used again: replies could be taken for the replies to other
 /// commands.
 ///
 /// A connected `RedisConnection` does not block: `receive` reads the replies. Only `run` waits, for callers that have
 /// no other work.
-package final class RedisConnection {
+package final class RedisConnection: RedisLink {
     private let context: UnsafeMutablePointer<redisContext>
     /// The time within which a reply must come, in milliseconds.
     private let timeout: Milliseconds
     /// `errno` at the failure, or 0.
     private var failureNumber: Int32 = 0
     /// The exchanges without all their replies, in sending order.
-    private var open: [Exchange] = []
+    private var open: [RedisExchange] = []
     /// The number of replies that have come.
     private var answered = 0
     /// The reason why the connection cannot be used any more.
     private(set) var failure: StoreError?
     /// Whether some bytes could not be sent yet.
     private var hasUnsent = false
+    /// Nil without TLS.
+    private var tls: RedisTLS?
+    /// The server's name in errors.
+    let name: String
 
     /// Connects. `timeout`, in milliseconds, bounds the name lookup, the connecting, and each wait for a reply.
     init(_ address: RedisAddress, timeout: Int) throws(StoreError) {
@@ -41,8 +46,21 @@ package final class RedisConnection {
         guard let context = connected else { throw StoreError(.unreachable, "\(address): \(failure)") }
         self.context = context
         self.timeout = Milliseconds(timeout)
+        name = ServerURL.authority(host: address.host, port: address.port)
         Self.stopWaiting(context)
-        try logIn(address)
+        if address.isSecure {
+            do throws(TLSError) {
+                tls = try RedisTLS(address, descriptor: context.pointee.fd)
+            } catch {
+                throw StoreError(.unreachable, "\(address): \(error)")
+            }
+        }
+        do throws(StoreError) {
+            try logIn(address)
+        } catch {
+            guard tls != nil, self.failure != nil else { throw error }
+            throw StoreError(error.code, "\(address): TLS: \(error)")
+        }
     }
 
     /// Takes over a socket that is connected already.
@@ -50,6 +68,7 @@ package final class RedisConnection {
         guard let context = redisConnectFd(descriptor) else { throw StoreError(.unreachable, "no memory") }
         self.context = context
         self.timeout = Milliseconds(timeout)
+        name = "socket \(descriptor)"
         Self.stopWaiting(context)
     }
 
@@ -70,35 +89,17 @@ package final class RedisConnection {
             let words = [address.username, password].compactMap(\.self)
             pipeline.command("AUTH", words.count) { for word in words { $0.add(word) } }
         }
+        // The reply shows that the handshake is done.
+        if address.isSecure, address.password == nil { pipeline.command("PING") }
         if address.database != 0 { pipeline.command("SELECT", 1) { $0.add(Int64(address.database)) } }
         for reply in try run(pipeline) {
             if let message = reply.error { throw StoreError(.failed, "\(address): \(message)") }
         }
     }
 
-    /// Commands that were sent, and the replies to them once they have been read.
-    final class Exchange {
-        fileprivate let count: Int
-        fileprivate let deadline: Milliseconds
-        fileprivate var replies: [RedisReply] = []
-        fileprivate(set) var result: Result<[RedisReply], StoreError>?
-        /// The task that waits for the replies.
-        fileprivate var waiting: UnsafeContinuation<Void, Never>?
-        /// Called with the replies, whether a task waits or not.
-        fileprivate let answered: (([RedisReply]) -> Void)?
+    var servers: [RedisConnection] { [self] }
 
-        fileprivate init(_ count: Int, deadline: Milliseconds, _ answered: (([RedisReply]) -> Void)?) {
-            self.count = count
-            self.deadline = deadline
-            self.answered = answered
-        }
-
-        fileprivate func finish(_ result: Result<[RedisReply], StoreError>) {
-            self.result = result
-            if case .success(let replies) = result { answered?(replies) }
-            waiting.take()?.resume()
-        }
-    }
+    func hasClock(for key: RedisKey) -> Bool { true }
 
     var socket: StoreSocket {
         StoreSocket(descriptor: context.pointee.fd, waitsToSend: hasUnsent, deadline: open.first?.deadline)
@@ -107,23 +108,17 @@ package final class RedisConnection {
     /// Sends all commands. Replies come in the order of the commands.
     func send(
         _ pipeline: RedisPipeline, _ answered: (([RedisReply]) -> Void)? = nil
-    ) throws(StoreError) -> Exchange {
+    ) throws(StoreError) -> RedisExchange {
         if let failure { throw failure }
         pipeline.withUnsafeBytes { bytes in
+            if let tls { return tls.append(bytes) }
             _ = redisAppendFormattedCommand(
                 context, UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self), bytes.count)
         }
-        let exchange = Exchange(pipeline.commands.count, deadline: now + timeout, answered)
+        let exchange = RedisExchange(pipeline.commands.count, deadline: now + timeout, answered)
         if exchange.count == 0 { exchange.finish(.success([])) } else { open.append(exchange) }
         try write()
         return exchange
-    }
-
-    /// Waits for the replies to an exchange.
-    func replies(to exchange: Exchange) async throws(StoreError) -> [RedisReply] {
-        if exchange.result == nil { await withUnsafeContinuation { exchange.waiting = $0 } }
-        guard let result = exchange.result else { throw StoreError(.unreachable, "the replies are lost") }
-        return try result.get()
     }
 
     /// Sends all commands and waits for all replies.
@@ -173,6 +168,16 @@ package final class RedisConnection {
     }
 
     private func write() throws(StoreError) {
+        if let tls {
+            do throws(TLSError) {
+                hasUnsent = try !tls.write()
+            } catch {
+                let error = StoreError(.unreachable, error.description)
+                fail(error)
+                throw error
+            }
+            return
+        }
         var isWritten: Int32 = 0
         // Bytes that the socket does not take now are sent later.
         for _ in 0..<2 where isWritten == 0 {
@@ -191,20 +196,36 @@ package final class RedisConnection {
         let isAwaited = !open.isEmpty
         try take()
         guard !isAwaited || !open.isEmpty else { return }
-        let isRead = redisBufferRead(context) == REDIS_OK
         // Replies that came before the end count.
-        let failure = isRead ? nil : brokenBy()
+        let failure = readBytes()
         try take()
         if let failure { throw failure }
+    }
+
+    /// Reads the bytes that have arrived. Returns the reason why no more bytes can come.
+    private func readBytes() -> StoreError? {
+        guard let tls else { return redisBufferRead(context) == REDIS_OK ? nil : brokenBy() }
+        do throws(TLSError) {
+            try tls.read { [context] bytes in
+                redisReaderFeed(
+                    context.pointee.reader, UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self),
+                    bytes.count)
+            }
+            // The handshake may have waited for these bytes, and the commands for the handshake.
+            hasUnsent = try !tls.write()
+            return nil
+        } catch {
+            return StoreError(.unreachable, error.description)
+        }
     }
 
     /// Gives the replies that were read to the exchanges, in sending order.
     private func take() throws(StoreError) {
         while let exchange = open.first {
-            let replies = try takeReplies(exchange.count - exchange.replies.count)
+            let replies = try takeReplies(exchange.missing)
             answered += replies.count
-            if exchange.replies.isEmpty { exchange.replies = replies } else { exchange.replies += replies }
-            guard exchange.replies.count == exchange.count else { break }
+            exchange.take(replies)
+            guard exchange.missing == 0 else { break }
             open.removeFirst()
             exchange.finish(.success(exchange.replies))
         }
@@ -233,7 +254,8 @@ package final class RedisConnection {
 
     /// Whether the server has closed the connection, as after a restart; false when a time limit has passed.
     var isClosedByPeer: Bool {
-        switch context.pointee.err {
+        if let tls { return tls.isClosedByPeer }
+        return switch context.pointee.err {
         case REDIS_ERR_EOF: true
         case REDIS_ERR_IO: [ECONNRESET, EPIPE].contains(failureNumber)
         default: false

@@ -11,7 +11,7 @@ struct RedisDeployment {
         key = "\(prefix):deployment"
     }
 
-    mutating func check(_ connection: RedisConnection, _ address: RedisAddress) throws(StoreError) {
+    mutating func check(_ connection: any RedisLink, _ address: RedisAddress) throws(StoreError) {
         let found = try stored(connection)
         let isMissing = try stamp.mustBeWritten(over: found, in: "\(address)")
         if isMissing { try write(connection, isTakenOver: found != nil) }
@@ -22,13 +22,13 @@ struct RedisDeployment {
         _ = try stamp.mustBeWritten(over: try stored(connection), in: "\(address)")
     }
 
-    private func stored(_ connection: RedisConnection) throws(StoreError) -> [UInt8]? {
+    private func stored(_ connection: any RedisLink) throws(StoreError) -> [UInt8]? {
         var pipeline = RedisPipeline()
         pipeline.command("GET", 1) { $0.add(key) }
         return try connection.run(pipeline)[0].value().map { Array($0) }
     }
 
-    private func write(_ connection: RedisConnection, isTakenOver: Bool) throws(StoreError) {
+    private func write(_ connection: any RedisLink, isTakenOver: Bool) throws(StoreError) {
         var pipeline = RedisPipeline()
         pipeline.command("SET", isTakenOver ? 2 : 3) {
             $0.add(key)

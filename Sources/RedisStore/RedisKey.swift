@@ -1,3 +1,5 @@
+import SignalingProtocol
+
 /// A key as parts in their order, which are joined when the key is sent.
 struct RedisKey {
     /// The common prefix of the keys of this kind.
@@ -10,5 +12,16 @@ struct RedisKey {
     /// The length of the key in bytes.
     var count: Int {
         prefix.count + name.utf8.count + end.utf8CodeUnitCount + kind.utf8.count + detail.utf8.count
+    }
+
+    /// The hash slot of the key in a cluster.
+    var slot: RedisSlot {
+        var bytes = ByteBuffer(capacity: count)
+        bytes.append(prefix)
+        bytes.append(name)
+        bytes.append(end)
+        bytes.append(kind)
+        bytes.append(detail)
+        return bytes.withUnsafeBytes { RedisSlot(ofKey: $0) }
     }
 }

@@ -7,12 +7,12 @@ package enum RedisScript: CaseIterable {
     /// owner, owners of lines (`whose`).
     ///
     /// ARGV: expected version, record, deadline or "", end of life or "", call id, begin and end of the validity or "",
-    /// number of following words for endpoints; these words are the record's owner and a pair per revision
-    /// ("number:time:", and the record, or "" for the record that is written); then notes. The end of life and the
-    /// validity are in the time of Redis's own clock.
+    /// number of words for endpoints, the time or ""; then the words for endpoints, which are the record's owner and a
+    /// pair per revision ("number:time:", and the record, or "" for the record that is written); then notes. All times
+    /// are those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
     ///
     /// Returns {result, version, time in milliseconds}; the result is 1 when written, 0 for another version, 2 when the
-    /// commit came too late or too early.
+    /// commit came too late or too early, 3 when the server's clock differs from the given time by more than 500 ms.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, the number of dropped entries. ARGV: bound on entries, life in
     /// milliseconds, then the entries.
@@ -173,6 +173,7 @@ package enum RedisScript: CaseIterable {
     private static let commitBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        if ARGV[9] ~= '' and math.abs(now - tonumber(ARGV[9])) > 500 then return {3, 0, now} end
         if ARGV[7] ~= '' and (now < tonumber(ARGV[6]) or now > tonumber(ARGV[7])) then return {2, 0, now} end
         local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
@@ -186,7 +187,7 @@ package enum RedisScript: CaseIterable {
         end
         for i = 3, #KEYS - 5, 6 do
           local added, bytes = 0, 0
-          for j = 10, 8 + owed, 2 do
+          for j = 11, 9 + owed, 2 do
             local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]
             if redis.call('ZADD', KEYS[i], string.match(ARGV[j], '^%d+'), ARGV[j] .. record) == 1 then
               bytes = bytes + #record
@@ -197,9 +198,9 @@ package enum RedisScript: CaseIterable {
           redis.call('HINCRBY', KEYS[i + 3], 'w', added)
           local owner
           if redis.call('ZCARD', KEYS[i]) == added then
-            owner = ARGV[9]
+            owner = ARGV[10]
             redis.call('ZADD', KEYS[i + 1], now, ARGV[5])
-            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[10], ':(%d+):'), ARGV[5])
+            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[11], ':(%d+):'), ARGV[5])
             redis.call('HSET', KEYS[i + 5], ARGV[5], owner)
           else
             -- All entries of a line count towards its first owner.
@@ -207,7 +208,7 @@ package enum RedisScript: CaseIterable {
           end
           if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
         end
-        merge(KEYS[1], 9 + owed)
+        merge(KEYS[1], 10 + owed)
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])

@@ -23,7 +23,7 @@ final class RedisSentinel {
 
     private let address: RedisAddress
     private let sentinels: RedisSentinels
-    private var subscriptions: [RedisSentinels.Server: Subscription] = [:]
+    private var subscriptions: [RedisAddress.Server: Subscription] = [:]
 
     private struct Subscription {
         var connection: RedisConnection?
@@ -83,7 +83,7 @@ final class RedisSentinel {
         let isUndecided: Bool
     }
 
-    private func master(by server: RedisSentinels.Server) throws(StoreError) -> Master {
+    private func master(by server: RedisAddress.Server) throws(StoreError) -> Master {
         let connection = try connection(to: server)
         var pipeline = RedisPipeline()
         for question in ["MASTER", "GET-MASTER-ADDR-BY-NAME"] {
@@ -107,15 +107,14 @@ final class RedisSentinel {
         // other sentinels do.
         let isInFailover = flags.split(separator: ",").contains("failover_in_progress")
         let isPromoted = isInFailover && (named[0] != values["ip"] || named[1] != values["port"])
+        var server = address.other(host: named[0], port: port)
+        (server.username, server.password, server.database) = (address.username, address.password, address.database)
         return Master(
-            address: RedisAddress(
-                host: named[0], port: port, username: address.username, password: address.password,
-                database: address.database),
-            epoch: isPromoted ? .max : epoch, isUndecided: isInFailover && !isPromoted)
+            address: server, epoch: isPromoted ? .max : epoch, isUndecided: isInFailover && !isPromoted)
     }
 
-    private func connection(to server: RedisSentinels.Server) throws(StoreError) -> RedisConnection {
-        try RedisConnection(RedisAddress(host: server.host, port: server.port), timeout: Bounds.timeout)
+    private func connection(to server: RedisAddress.Server) throws(StoreError) -> RedisConnection {
+        try RedisConnection(address.other(host: server.host, port: server.port), timeout: Bounds.timeout)
     }
 
     // MARK: Subscriptions
@@ -133,7 +132,7 @@ final class RedisSentinel {
         }
     }
 
-    private func subscribed(to server: RedisSentinels.Server) throws(StoreError) -> RedisConnection {
+    private func subscribed(to server: RedisAddress.Server) throws(StoreError) -> RedisConnection {
         let connection = try connection(to: server)
         for channel in Self.channels {
             var pipeline = RedisPipeline()

@@ -14,14 +14,16 @@ final class RedisSession: AnswersLater {
         /// requests that waited for the store can still be answered `unavailable`.
         static let timeout = 400
         static let backoff: ClosedRange<Int64> = 50...1_000
-        /// The longest pause between attempts where sentinels name the server: requests are served again within a second
-        /// of a failover.
-        static let sentinelBackoff: Int64 = 200
+        /// The longest pause between attempts where another server may take over: requests are served again within a
+        /// second of a failover.
+        static let failoverBackoff: Int64 = 200
         /// The time between two looks at the settings of Redis, which an operator may change at any time.
         static let settingsInterval: Milliseconds = 60_000
         /// The bound on attempts to agree on the clock: of coordinators that check the clock at the same time, only one
         /// succeeds each time.
         static let clockAttempts = 20
+        /// The difference between the clocks of a cluster's servers that operators are told of.
+        static let clockDifference: Milliseconds = 250
     }
 
     let address: RedisAddress
@@ -30,9 +32,11 @@ final class RedisSession: AnswersLater {
     private let waitReplicas: Int
     /// A replacement for connecting to `address`.
     private let connect: (() throws(StoreError) -> RedisConnection)?
-    /// Nil for a server with a fixed address.
+    /// Nil for an address without sentinels.
     private let sentinel: RedisSentinel?
-    private var connection: RedisConnection?
+    private var connection: (any RedisLink)?
+    /// The masters of the cluster that were known last.
+    private var knownMasters: [RedisAddress.Server] = []
     /// The scripts' names (hashes), the same at every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
     /// The check of the store's deployment; nil to accept any deployment.
@@ -54,12 +58,9 @@ final class RedisSession: AnswersLater {
     private var hasReplicas = true
     /// The number of times that a request waited for Redis.
     private(set) var roundTrips = 0
-    /// Redis's `appendfsync` (`always`, `everysec` or `no`), or "appendonly=no". Nil while the settings are unknown, as
-    /// for a user without the permission to read them.
-    private(set) var durability: String?
-    /// Redis's `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`, and while the policy is
-    /// unknown.
-    private(set) var evictionPolicy: String?
+    /// The settings of the servers, by the servers' names. The settings stay unknown for a user without the permission to
+    /// read them.
+    private var settings: [String: RedisSettings] = [:]
     private var nextSettings: Milliseconds = 0
 
     /// Creates a session. Under `clockKey`, the coordinators keep the format and their agreement on Redis's clock.
@@ -76,6 +77,14 @@ final class RedisSession: AnswersLater {
         sentinel = RedisSentinel(address)
     }
 
+    private var mayFailOver: Bool { address.sentinels != nil || isCluster }
+
+    /// Whether the servers have clocks of their own, of which one is the store's.
+    var isCluster: Bool { address.cluster != nil }
+
+    /// Whether Redis's time in the reply to a commit of the record with this key is the store's.
+    func hasClock(for key: RedisKey) -> Bool { connection?.hasClock(for: key) ?? false }
+
     /// Returns an empty pipeline. Throws when Redis cannot be reached.
     func pipeline() throws(StoreError) -> RedisPipeline {
         _ = try connected()
@@ -86,8 +95,8 @@ final class RedisSession: AnswersLater {
     struct Request {
         fileprivate let pipeline: RedisPipeline
         fileprivate let isWrite: Bool
-        fileprivate let connection: RedisConnection
-        fileprivate let exchange: RedisConnection.Exchange
+        fileprivate let connection: any RedisLink
+        fileprivate let exchange: RedisExchange
         /// Whether the connection had answered another request before.
         fileprivate let isProven: Bool
     }
@@ -123,15 +132,15 @@ final class RedisSession: AnswersLater {
         let connection = try connected()
         var sent = pipeline
         if isWrite, waitReplicas > 0 {
-            sent.command("WAIT", 2) {
+            sent.command("WAIT", 2, to: .written) {
                 $0.add(Int64(waitReplicas))
                 $0.add(Int64(Bounds.timeout / 2))
             }
         }
         do throws(StoreError) {
+            let exchange = try connection.send(sent)
             return Request(
-                pipeline: pipeline, isWrite: isWrite, connection: connection, exchange: try connection.send(sent),
-                isProven: isProven)
+                pipeline: pipeline, isWrite: isWrite, connection: connection, exchange: exchange, isProven: isProven)
         } catch {
             drop(connection, error)
             throw failure
@@ -145,6 +154,8 @@ final class RedisSession: AnswersLater {
             roundTrips += 1
             replies = try await request.connection.replies(to: request.exchange)
         } catch {
+            // A cluster refused a command, and its connections stand.
+            if request.connection.failure == nil { throw error }
             // Redis was restarted since the last command. All steps may be repeated: a commit that succeeded after all
             // finds its own write, and the state machine recognises the requests that it has served.
             let mayTryAgain = request.isProven && request.connection.isClosedByPeer
@@ -155,6 +166,7 @@ final class RedisSession: AnswersLater {
             do throws(StoreError) {
                 replies = try await again.connection.replies(to: again.exchange)
             } catch {
+                if again.connection.failure == nil { throw error }
                 drop(again.connection, error)
                 throw failure
             }
@@ -195,6 +207,7 @@ final class RedisSession: AnswersLater {
         do throws(StoreError) {
             repeated = try await second.connection.replies(to: second.exchange)
         } catch {
+            if second.connection.failure == nil { throw error }
             drop(second.connection, error)
             throw failure
         }
@@ -228,7 +241,7 @@ final class RedisSession: AnswersLater {
         for pipeline in pipelines { _ = try connection.send(pipeline) }
     }
 
-    private func connected() throws(StoreError) -> RedisConnection {
+    private func connected() throws(StoreError) -> any RedisLink {
         leaveFormerMaster()
         if let connection { return connection }
         guard SystemClock.boot.milliseconds >= nextAttempt else { throw failure }
@@ -252,8 +265,15 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    private func newConnection() throws(StoreError) -> RedisConnection {
+    private func newConnection() throws(StoreError) -> any RedisLink {
         if let connect { return try connect() }
+        if isCluster {
+            let cluster = try RedisCluster(address, known: knownMasters, timeout: Bounds.timeout) {
+                [unowned self] server throws(StoreError) in try loadScripts(at: server)
+            }
+            knownMasters = cluster.masters
+            return cluster
+        }
         if let sentinel { return try sentinel.connect(timeout: Bounds.timeout, now: machine.boot()) }
         return try RedisConnection(address, timeout: Bounds.timeout)
     }
@@ -266,19 +286,20 @@ final class RedisSession: AnswersLater {
     }
 
     /// Drops a connection that failed. Another connection may be in use already.
-    private func drop(_ broken: RedisConnection?, _ error: StoreError) {
+    private func drop(_ broken: (any RedisLink)?, _ error: StoreError) {
         broken?.fail(error)
         guard broken === connection else { return }
+        if let cluster = broken as? RedisCluster { knownMasters = cluster.masters }
         mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
         failure = error
         // Redis was restarted, or closes idle connections: the next request may connect at once.
         guard !mayTryAgain else { return nextAttempt = 0 }
         nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
-        backoff = min(backoff * 2, sentinel == nil ? Bounds.backoff.upperBound : Bounds.sentinelBackoff)
+        backoff = min(backoff * 2, mayFailOver ? Bounds.failoverBackoff : Bounds.backoff.upperBound)
     }
 
-    private func checkFormat(_ connection: RedisConnection) throws(StoreError) {
+    private func checkFormat(_ connection: any RedisLink) throws(StoreError) {
         var pipeline = RedisPipeline()
         pipeline.command("GET", 1) { $0.add(clockKey) }
         guard let entry = try connection.run(pipeline)[0].value() else { return }
@@ -287,6 +308,10 @@ final class RedisSession: AnswersLater {
 
     private func loadScripts() throws(StoreError) {
         guard let connection else { throw failure }
+        for server in connection.servers { try loadScripts(at: server) }
+    }
+
+    private func loadScripts(at server: RedisConnection) throws(StoreError) {
         let scripts = RedisScript.allCases
         var pipeline = RedisPipeline()
         for script in scripts {
@@ -295,9 +320,9 @@ final class RedisSession: AnswersLater {
                 $0.add(script.source)
             }
         }
-        for (script, reply) in zip(scripts, try connection.run(pipeline)) {
+        for (script, reply) in zip(scripts, try server.run(pipeline)) {
             guard let hash = reply.bytes else {
-                throw StoreError(.failed, "\(address): script \(script) cannot be loaded: \(reply.unexpected)")
+                throw StoreError(.failed, "\(server.name): script \(script) cannot be loaded: \(reply.unexpected)")
             }
             hashes[script] = Array(hash)
         }
@@ -356,12 +381,12 @@ final class RedisSession: AnswersLater {
     /// Throws unless enough replicas have the last write.
     private func judgeReplicas() async throws(StoreError) {
         var nothing = RedisPipeline()
-        nothing.command("PING")
+        nothing.command("PING", to: .every)
         _ = try await run(nothing, isWrite: true)
     }
 
     /// Agrees on the clock over a new connection without other requests. This check ends with a write.
-    private func agreeOnClock(_ connection: RedisConnection) throws(StoreError) {
+    private func agreeOnClock(_ connection: any RedisLink) throws(StoreError) {
         for _ in 0..<Bounds.clockAttempts {
             let before = machine.boot()
             roundTrips += 1
@@ -374,7 +399,7 @@ final class RedisSession: AnswersLater {
 
     /// Agrees on the clock. Writes when the agreement has changed, when no coordinator has written for a while, or with
     /// `writes`. Returns whether a write was made.
-    private func agreeOnClock(_ connection: RedisConnection, writes: Bool) async throws(StoreError) -> Bool {
+    private func agreeOnClock(_ connection: any RedisLink, writes: Bool) async throws(StoreError) -> Bool {
         for _ in 0..<Bounds.clockAttempts {
             let before = machine.boot()
             roundTrips += 1
@@ -403,7 +428,7 @@ final class RedisSession: AnswersLater {
 
     private var clockQuestion: RedisPipeline {
         var look = RedisPipeline()
-        look.command("TIME")
+        look.command("TIME", to: .clock)
         look.command("GET", 1) { $0.add(clockKey) }
         // A sentinel's message about another master may be lost; the server's own role tells of the change too.
         if sentinel != nil { look.command("ROLE") }
@@ -463,15 +488,58 @@ final class RedisSession: AnswersLater {
         return seconds * 1000 + microseconds / 1000
     }
 
+    /// The settings of a server.
+    private struct RedisSettings {
+        /// `appendfsync` (`always`, `everysec` or `no`), or "appendonly=no".
+        var durability: String?
+        /// `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`.
+        var evictionPolicy: String?
+        /// The difference between the server's clock and the store's, in a cluster.
+        var clockDifference: Milliseconds = 0
+    }
+
+    /// The least durable setting of the servers; nil while unknown.
+    var durability: String? {
+        let known = settings.values.compactMap(\.durability)
+        return ["appendonly=no", "no", "everysec", "always"].first(where: known.contains) ?? known.first
+    }
+
+    /// The settings and clocks by which calls are lost.
+    var hazards: [StoreHazard] {
+        var hazards: [StoreHazard] = []
+        let servers = settings.sorted { $0.key < $1.key }
+        let policy = servers.lazy.compactMap(\.value.evictionPolicy).first
+        if let policy { hazards.append(.evicts(policy: policy)) }
+        if durability == "appendonly=no" { hazards.append(.keepsNothing) }
+        if let (server, settings) = servers.max(by: { abs($0.value.clockDifference) < abs($1.value.clockDifference) }),
+            abs(settings.clockDifference) > Bounds.clockDifference
+        {
+            // The warning is told again only when the difference changes.
+            hazards.append(.clocksDiffer(server: server, by: settings.clockDifference / 100 * 100))
+        }
+        return hazards
+    }
+
     private func readSettings() throws(StoreError) {
         guard let connection else { throw failure }
-        takeSettings(try connection.run(settingsQuestion))
+        settings = [:]
+        for server in connection.servers {
+            let sent = machine.boot()
+            takeSettings(try server.run(settingsQuestion), of: server.name, sent)
+        }
     }
 
     /// Reads the settings again, without a wait for the replies.
     private func askForSettings() throws(StoreError) {
         nextSettings = machine.boot() + Bounds.settingsInterval
-        try post(settingsQuestion) { [unowned self] replies in takeSettings(replies) }
+        guard let connection else { return }
+        let servers = connection.servers
+        settings = settings.filter { setting in servers.contains { $0.name == setting.key } }
+        for server in servers {
+            let sent = machine.boot()
+            let name = server.name
+            _ = try server.send(settingsQuestion) { [unowned self] replies in takeSettings(replies, of: name, sent) }
+        }
     }
 
     private var settingsQuestion: RedisPipeline {
@@ -482,15 +550,24 @@ final class RedisSession: AnswersLater {
                 $0.add(name)
             }
         }
+        if isCluster { pipeline.command("TIME") }
         return pipeline
     }
 
     /// A user without the permission to read the settings gets errors, and the settings stay unknown.
-    private func takeSettings(_ replies: [RedisReply]) {
+    private func takeSettings(_ replies: [RedisReply], of server: String, _ sent: Milliseconds) {
         nextSettings = machine.boot() + Bounds.settingsInterval
         let values = replies.map { $0.array?.last?.bytes?.text }
-        evictionPolicy = values[2] == "noeviction" ? nil : values[2]
-        guard let isOn = values[0], let sync = values[1] else { return }
-        durability = isOn == "yes" ? sync : "appendonly=no"
+        var found = RedisSettings()
+        found.evictionPolicy = values[2] == "noeviction" ? nil : values[2]
+        if let isOn = values[0], let sync = values[1] { found.durability = isOn == "yes" ? sync : "appendonly=no" }
+        if isCluster, let raw = try? time(replies[3]), let first = clock.now(boot: sent),
+            let last = clock.now(boot: machine.boot())
+        {
+            // The reply may have waited in this process.
+            let time = raw + shared.correction
+            found.clockDifference = time < first ? time - first : max(0, time - last)
+        }
+        settings[server] = found
     }
 }

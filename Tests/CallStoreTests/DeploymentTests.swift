@@ -19,15 +19,15 @@ import Testing
         switch kind {
         case .memory: throw StoreError(.unreachable, "nobody shares it")
         case .sqlite: return BlockingStore(try SQLiteCallStore(path: file.path, stamp: stamp))
-        case .redis:
-            let address = try RedisServer.shared.get().address
+        case .redis, .redisCluster:
+            let address = try kind.redisAddress()
             let store = RedisCallStore(address: address, prefix: prefix, stamp: stamp)
             try store.refuseForeign()
             return BlockingStore(store)
         }
     }
 
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func aStoreBelongsToWhoOpensItFirst(_ kind: StoreKind) throws {
         // Whoever only looks on stamps nothing.
         try StoreUnderTest(open(kind, nil).store) { _ in }.write(call("a"))
@@ -42,13 +42,13 @@ import Testing
     }
 
     /// They are two topics.
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func twoSpellingsOfOneLetterAreTwoDeployments(_ kind: StoreKind) throws {
         _ = try open(kind, "caf\u{E9}")
         #expect(throws: StoreError.self) { try open(kind, "cafe\u{301}") }
     }
 
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func aStoreIsTakenOverByWhoSaysSo(_ kind: StoreKind) throws {
         _ = try open(kind, "first")
         #expect(throws: Never.self) { try open(kind, "second", takesOver: true) }

@@ -309,7 +309,7 @@ import Testing
         #expect(dead.count { $0.id.string.hasPrefix("o") } == 10)
         let kept = dead.count { $0.id.string == "f" }
         // Redis keeps the user's two calls in two partitions, and takes from both.
-        #expect(kind == .redis ? (9..<15).contains(kept) : kept == 15 - loss.deleted)
+        #expect(kind.isRedis ? (9..<15).contains(kept) : kept == 15 - loss.deleted)
         let waiting = try claim(test, two)
         #expect(waiting.first { $0.id.string == "f" }?.number == 16, "dead letters go before what waits")
         for item in waiting { _ = try settle(test, item, .released, by: two) }
@@ -425,7 +425,7 @@ import Testing
     }
 
     /// Every store is held to the rule by what may happen in any order.
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
         for seed in 1...12 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)

@@ -152,7 +152,7 @@ import Testing
         let ids = (1...20).map { "c\($0)" }
         for id in ids { try enter(test, id) }
         #expect(try test.pushes.take(by: one, limit: 0).isEmpty)
-        #expect(try test.pushes.take(by: one, near: []).isEmpty || kind != .redis)
+        #expect(try test.pushes.take(by: one, near: []).isEmpty || !kind.isRedis)
         for id in ids where try test.load(id) != nil {
             _ = try test.pushes.take(by: one, limit: 20, near: [CallID(id)!])
             #expect(try settle(test, id, by: one) == .done)
@@ -185,9 +185,9 @@ import Testing
         #expect(try test.pushes.bound(most: 40) == 0)
         let forgotten = try test.pushes.bound(most: 10)
         // A store on several machines holds each of its parts to its share.
-        #expect(kind == .redis ? forgotten >= 30 : forgotten == 30)
+        #expect(kind.isRedis ? forgotten >= 30 : forgotten == 30)
         #expect(try test.pushes.count().calls == 40 - forgotten)
-        guard kind != .redis else { return }
+        guard !kind.isRedis else { return }
         try test.pass(60_000)
         #expect(try take(test, one) == (31...40).map { "c\($0)" })
         try enter(test, "more")
@@ -256,7 +256,7 @@ import Testing
 
     // MARK: The rule
 
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
         for seed in 1...12 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)
@@ -310,7 +310,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverIsReservedEveryStoreFollowsTheRule(kind: StoreKind) throws {
         for seed in 1...6 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)

@@ -24,17 +24,17 @@ struct RecordCacheTests {
             return (
                 BlockingStore(try SQLiteCallStore(path: file.path)), BlockingStore(try SQLiteCallStore(path: file.path))
             )
-        case .redis:
-            let server = try RedisServer.shared.get()
+        case .redis, .redisCluster:
+            let address = try kind.redisAddress()
             let prefix = "test-\(UUID().uuidString)"
             return (
-                BlockingStore(RedisCallStore(address: server.address, prefix: prefix)),
-                BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
+                BlockingStore(RedisCallStore(address: address, prefix: prefix)),
+                BlockingStore(RedisCallStore(address: address, prefix: prefix))
             )
         }
     }
 
-    private static let shared = [StoreKind.sqlite, .redis]
+    private static let shared = [StoreKind.sqlite, .redis, .redisCluster]
     private let file = TemporaryFile()
 
     @Test(arguments: shared)

@@ -1,4 +1,4 @@
-import RedisStore
+@testable import RedisStore
 import Testing
 
 /// Addresses of Redis (docs/redis-failover.md).
@@ -20,6 +20,14 @@ struct RedisAddressTests {
         #expect(RedisAddress.mistake(in: "redis://host:1/2") == nil)
     }
 
+    @Test func someServersNameACluster() throws {
+        let address = try #require(RedisAddress(url: "rediss-cluster://app:s%40cret@a.example:7,[::1]"))
+        #expect(address.cluster?.map(\.port) == [7, 6379] && address.isSecure)
+        #expect(address.description == "rediss-cluster://a.example:7,[::1]:6379")
+        let server = address.server(.init(host: "b", port: 9))
+        #expect(server.description == "rediss://b:9/0" && server.password == "s@cret" && server.username == "app")
+    }
+
     @Test(arguments: [
         ("redis-sentinel://a,b", "expected host:port,host:port/MASTER, perhaps with /db"),
         ("redis-sentinel://a/m/0/1", "expected host:port,host:port/MASTER, perhaps with /db"),
@@ -31,6 +39,10 @@ struct RedisAddressTests {
         ("redis-sentinel://a/m m", "expected the master's name, 1 to 64 of A-Z a-z 0-9 . _ -, behind the sentinels"),
         ("redis-sentinel://a/m/x", "the database is not a number from 0 to 65535"),
         ("redis-sentinel://a/m/65536", "the database is not a number from 0 to 65535"),
+        ("redis-cluster://a,b/0", "a Redis Cluster has no numbered databases: leave out the /db"),
+        ("redis-cluster://a/", "a Redis Cluster has no numbered databases: leave out the /db"),
+        ("rediss-cluster://u:secret@a,,b", "an empty entry in the list of servers"),
+        ("redis-cluster://a,a:6379", "a:6379 stands twice"),
     ])
     func aMistakeIsNamedWithoutThePassword(url: String, mistake: String) {
         #expect(RedisAddress(url: url) == nil)

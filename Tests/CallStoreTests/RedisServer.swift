@@ -72,8 +72,18 @@ final class RedisServer: Sendable {
         }
     }
 
+    /// Runs a `CLUSTER` command and returns its reply.
+    @discardableResult
+    func cluster(_ words: String...) throws -> RedisReply {
+        var pipeline = RedisPipeline()
+        pipeline.command("CLUSTER", words.count) { for word in words { $0.add(word) } }
+        let reply = try RedisConnection(address, timeout: 1000).run(pipeline)[0]
+        if let message = reply.error { throw StoreError(.failed, message) }
+        return reply
+    }
+
     /// Below those that the kernel gives to outgoing connections, which could take one before the server does.
-    private static func freePort() throws -> Int {
+    static func freePort() throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<30_000)
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

@@ -217,7 +217,7 @@ import Testing
     }
 
     /// Every store is held to the rule by what may happen in any order.
-    @Test(arguments: [StoreKind.sqlite, .redis])
+    @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
         let users = [alice, bob]
         for seed in 1...8 as ClosedRange<UInt64> {

@@ -250,7 +250,7 @@ import Testing
             _ = try executor.complete(session) { () async throws(StoreError) in try await session.lookAtClock() }
         }
         try look()
-        #expect(session.evictionPolicy == nil)
+        #expect(session.hazards == [.keepsNothing])
         var change = try session.pipeline()
         for (name, value) in [("maxmemory-policy", "allkeys-lru"), ("appendonly", "no")] {
             change.command("CONFIG", 3) {
@@ -262,11 +262,11 @@ import Testing
         _ = try executor.complete(session) { [change] () async throws(StoreError) in try await session.run(change) }
         try look()
         try look()
-        #expect(session.evictionPolicy == nil)
+        #expect(session.hazards == [.keepsNothing])
         shift.withLock { $0 = 60_001 }
         // The replies to the question of the first look come before those of the second.
         try look()
         try look()
-        #expect(session.evictionPolicy == "allkeys-lru" && session.durability == "appendonly=no")
+        #expect(session.hazards == [.evicts(policy: "allkeys-lru"), .keepsNothing])
     }
 }

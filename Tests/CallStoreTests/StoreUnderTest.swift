@@ -10,9 +10,21 @@ import Testing
 
 /// Every store that there is. The conformance tests run against each of them.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
-    case memory, sqlite, redis
+    case memory, sqlite, redis, redisCluster
 
     var testDescription: String { rawValue }
+
+    var isRedis: Bool { self == .redis || self == .redisCluster }
+
+    /// The address of the tests' Redis or Redis Cluster.
+    func redisAddress() throws -> RedisAddress {
+        self == .redisCluster ? try RedisClusterServers.shared.get().address : try RedisServer.shared.get().address
+    }
+
+    /// The servers of the tests' Redis or Redis Cluster.
+    private func redisServers() throws -> [RedisServer] {
+        self == .redisCluster ? try RedisClusterServers.shared.get().servers : [try RedisServer.shared.get()]
+    }
 
     func open(historyPerUser: Int = 200) throws -> StoreUnderTest {
         switch self {
@@ -24,11 +36,13 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
             let file = TemporaryFile()
             let store = try SQLiteCallStore(path: file.path, historyPerUser: historyPerUser)
             return StoreUnderTest(store) { try file.shiftTimes(by: $0) }
-        case .redis:
-            let server = try RedisServer.shared.get()
+        case .redis, .redisCluster:
+            let servers = try redisServers()
             let prefix = "test-\(UUID().uuidString)"
-            let store = RedisCallStore(address: server.address, prefix: prefix, historyPerUser: historyPerUser)
-            return StoreUnderTest(store) { try server.shiftTimes(by: $0, prefix: prefix) }
+            let store = try RedisCallStore(address: redisAddress(), prefix: prefix, historyPerUser: historyPerUser)
+            return StoreUnderTest(store) { duration in
+                for server in servers { try server.shiftTimes(by: duration, prefix: prefix) }
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ from harness.gateway import Gateway
 from harness.media import LiveKit
 from harness.push_providers import PushProviders
 from harness.push_target import PLATFORMS
+from harness.redis_cluster import RedisCluster
+from harness.sentinels import SentinelFleet
 
 _brief = pytest.mark.conformance
 """Tests with short timers, which no browser may delay."""
@@ -27,6 +29,18 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
             check(broker, "--replicas", "2", *told(SHORT))
     finally:
         redis.stop()
+
+
+@pytest.mark.stores
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fleet", [SentinelFleet, RedisCluster])
+def test_a_deployment_on_servers_that_fail_over_conforms(tmp_path: Path, fleet: type[SentinelFleet] | type[RedisCluster]) -> None:
+    servers = fleet(tmp_path / "fleet")
+    try:
+        with deployment(tmp_path, servers.url, replicas=2, redis_wait_replicas="1", **SHORT) as broker:
+            check(broker, "--replicas", "2", *told(SHORT))
+    finally:
+        servers.stop()
 
 
 @pytest.mark.timeout(300)

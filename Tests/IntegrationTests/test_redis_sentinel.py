@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from harness import UNLIMITED, Deploy, Device, World, call_id, run, talk, wait_until
+from harness import UNLIMITED, Deploy, run, talk, wait_until
+from harness.cancelled_calls import CancelledCalls
 from harness.redis import RedisServer
 from harness.sentinels import NAME, SentinelFleet
 
 pytestmark = pytest.mark.alone
-AGAIN = 0.2
-"""Seconds after which a load sends an unanswered request again."""
 
 
 @pytest.fixture
@@ -24,47 +21,6 @@ def fleet(tmp_path: Path) -> Iterator[SentinelFleet]:
     fleet = SentinelFleet(tmp_path)
     yield fleet
     fleet.stop()
-
-
-class Load:
-    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and when an answer came."""
-
-    def __init__(self, world: World, pairs: int = 3) -> None:
-        self.answered: list[tuple[Device, str]] = []
-        self.moments: list[float] = []
-        self.refusals: set[str] = set()
-        self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(pairs)
-        self._tasks = [self._pool.submit(self._converse, *world.phones("alice", "bob")) for _ in range(pairs)]
-
-    def _converse(self, alice: Device, bob: Device) -> None:
-        while not self._stop.is_set():
-            call = call_id()
-            invited = self._until_answered(alice, "call.invite", callID=call, invitees=[bob.user], mode="advanced")
-            if invited and self._until_answered(alice, "call.cancel", callID=call):
-                self.answered.append((alice, call))
-
-    def _until_answered(self, device: Device, type_: str, **fields: object) -> bool:
-        request = f"r{time.monotonic_ns()}"
-        while not self._stop.is_set():
-            try:
-                answer = device.start(type_, id=request, **fields).wait(AGAIN, resend=False)
-            except AssertionError:
-                continue
-            if answer["ok"]:
-                self.moments.append(time.monotonic())
-                return True
-            self.refusals.add(answer["error"]["code"])
-            if answer["error"]["code"] != "unavailable":
-                return False
-            self._stop.wait(0.02)
-        return False
-
-    def stop(self) -> None:
-        self._stop.set()
-        for task in self._tasks:
-            task.result()
-        self._pool.shutdown()
 
 
 def takes_writes(server: RedisServer) -> bool:
@@ -88,7 +44,7 @@ def test_a_failover_loses_no_answered_request(deploy: Deploy, fleet: SentinelFle
     master and the new master takes writes."""
     world = deploy(2, store=fleet.url, redis_wait_replicas="1", **UNLIMITED)
     old = fleet.servers[0]
-    load = Load(world)
+    load = CancelledCalls(world)
     try:
         wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
         cause(fleet)

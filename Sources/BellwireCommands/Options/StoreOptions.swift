@@ -14,6 +14,7 @@ enum StoreOptions {
             StoreAddress.forms),
         Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses no answer"),
         redisPasswordFile,
+        redisCA,
         redisPrefix,
         Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before its answer"),
         SettingsOptions.takeOverStore,
@@ -23,18 +24,22 @@ enum StoreOptions {
     static let visiting = [
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
-            "sqlite:PATH, redis://… or redis-sentinel://…: the coordinators' store"),
-        redisPasswordFile, redisPrefix,
+            "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…: the coordinators' store"),
+        redisPasswordFile, redisCA, redisPrefix,
     ]
 
     /// The flags for a command that visits the store for a moment.
     static let visitedByCommand = [
-        Option("store", "STORE", isSecret: true, "sqlite:PATH, redis://… or redis-sentinel://…; required"),
-        redisPasswordFile, redisPrefix,
+        Option(
+            "store", "STORE", isSecret: true,
+            "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…; required"),
+        redisPasswordFile, redisCA, redisPrefix,
     ]
 
     private static let redisPasswordFile = Option(
         "redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store")
+    private static let redisCA = Option(
+        "redis-ca", "FILE", default: "", "certificate authorities to trust with rediss://… addresses")
     private static let redisPrefix = Option(
         "redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys")
 
@@ -67,7 +72,7 @@ enum StoreOptions {
             ? DeploymentStamp(topicRoot: settings.topics.root, takesOver: false)
             : SettingsOptions.stamp(arguments, settings)
         var address = try required(arguments, StoreAddress.forms)
-        try readPassword(arguments, into: &address)
+        try readSecrets(arguments, into: &address)
         return (address, options)
     }
 
@@ -75,20 +80,20 @@ enum StoreOptions {
     /// Unlike `open`, this function creates no new file.
     static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore {
         let command = "\(arguments.command.title)"
-        var address = try required(arguments, "sqlite:PATH, redis://… or redis-sentinel://…")
+        var address = try required(arguments, "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…")
         var options = StoreAddress.Options()
         options.isVisited = true
         options.redisPrefix = try prefix(arguments)
         if case .sqlite(let path) = address, access(path, R_OK | W_OK) != 0 {
             throw UsageError("\(command): --store sqlite:\(path): \(String(cString: strerror(errno)))")
         }
-        try readPassword(arguments, into: &address)
+        try readSecrets(arguments, into: &address)
         return try address.open(options)
     }
 
     private static func required(_ arguments: Arguments, _ forms: String) throws(UsageError) -> StoreAddress {
         if let mistake = arguments.text("store").flatMap(RedisAddress.mistake) {
-            throw UsageError("\(arguments.command.title): --store: \(RedisAddress.sentinelScheme)…: \(mistake)")
+            throw UsageError("\(arguments.command.title): --store: \(mistake)")
         }
         return try arguments.required("store", forms, StoreAddress.init)
     }
@@ -97,12 +102,18 @@ enum StoreOptions {
         try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
     }
 
-    private static func readPassword(_ arguments: Arguments, into address: inout StoreAddress) throws(UsageError) {
-        guard let file = try arguments.file("redis-password-file"), case .redis(var redis) = address else { return }
-        guard let password = readSecret(file) else {
-            throw UsageError("\(arguments.command.title): --redis-password-file \(file): no password in it")
+    /// Reads the password of Redis, and the authorities to trust.
+    private static func readSecrets(_ arguments: Arguments, into address: inout StoreAddress) throws(UsageError) {
+        let authorities = try arguments.file("redis-ca")
+        let file = try arguments.file("redis-password-file")
+        guard case .redis(var redis) = address else { return }
+        redis.certificateAuthorityFile = authorities
+        if let file {
+            guard let password = readSecret(file) else {
+                throw UsageError("\(arguments.command.title): --redis-password-file \(file): no password in it")
+            }
+            redis.password = password
         }
-        redis.password = password
         address = .redis(redis)
     }
 }

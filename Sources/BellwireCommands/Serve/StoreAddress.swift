@@ -13,8 +13,9 @@ package enum StoreAddress: CustomStringConvertible {
     case redis(RedisAddress)
 
     static let forms =
-        "memory:, sqlite:PATH, redis://[user:password@]host:port[/db] or "
-        + "redis-sentinel://[user:password@]host:port,host:port/MASTER[/db]"
+        "memory:, sqlite:PATH, redis://[user:password@]host:port[/db], "
+        + "redis-sentinel://[user:password@]host:port,host:port/MASTER[/db] or "
+        + "redis-cluster://[user:password@]host:port,host:port; rediss… with TLS"
 
     /// Returns nil for a text without any of the `forms`.
     package init?(_ text: String) {

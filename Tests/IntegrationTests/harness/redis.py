@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .processes import Child, free_port, wait_until
@@ -23,6 +23,8 @@ class RedisServer:
         replica_of: RedisServer | None = None,
         env: Mapping[str, str] | None = None,
         maxmemory_policy: str = "noeviction",
+        certificates: Path | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -32,9 +34,16 @@ class RedisServer:
         self._arguments = [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory),
             "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", maxmemory_policy,
+            *arguments,
         ]  # fmt: skip
         if replica_of is not None:
             self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.port)]
+        if certificates is not None:
+            # The port without TLS stays, for `command`.
+            self.tls_port = free_port()
+            self._arguments += ["--tls-port", str(self.tls_port), "--tls-auth-clients", "no"]
+            for option, name in (("cert", "broker.crt"), ("key", "broker.key"), ("ca-cert", "ca.crt")):
+                self._arguments += [f"--tls-{option}-file", str(certificates / name)]
         self._child: Child | None = None
         if start:
             self.start()
@@ -43,6 +52,10 @@ class RedisServer:
     def pid(self) -> int:
         assert self._child is not None
         return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
 
     def start(self, ready: bool = True) -> None:
         self._child = Child(self._arguments, stdout=self.log, env=self._env)

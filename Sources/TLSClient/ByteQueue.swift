@@ -1,16 +1,18 @@
 /// Bytes that are appended at the end and taken from the front.
-struct ByteQueue {
+package struct ByteQueue {
+    package init() {}
+
     /// The bytes; the bytes from `start` on are not taken yet.
-    private(set) var bytes: [UInt8] = []
-    private(set) var start = 0
+    package private(set) var bytes: [UInt8] = []
+    package private(set) var start = 0
 
-    var isEmpty: Bool { start == bytes.count }
-    var count: Int { bytes.count - start }
+    package var isEmpty: Bool { start == bytes.count }
+    package var count: Int { bytes.count - start }
 
-    mutating func append(_ write: (inout [UInt8]) -> Void) { write(&bytes) }
+    package mutating func append(_ write: (inout [UInt8]) -> Void) { write(&bytes) }
 
     /// Reads the bytes that are not taken yet.
-    func read<Result, Failure>(
+    package func read<Result, Failure>(
         _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try bytes.withUnsafeBufferPointer { buffer throws(Failure) in
@@ -18,7 +20,7 @@ struct ByteQueue {
         }
     }
 
-    mutating func take(_ count: Int) {
+    package mutating func take(_ count: Int) {
         start += count
         if start == bytes.count {
             // A single large packet must not hold its memory for ever.

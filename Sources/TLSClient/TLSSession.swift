@@ -1,10 +1,44 @@
 import COpenSSL
 import Glibc
 
+/// The reason why a session cannot be used.
+package struct TLSError: Error, CustomStringConvertible {
+    /// Whether the two sides do not trust each other or do not agree on TLS; false for a connection that broke.
+    package let isTrust: Bool
+    package let description: String
+
+    package init(isTrust: Bool, _ description: String) {
+        self.isTrust = isTrust
+        self.description = description
+    }
+}
+
 /// The client side of TLS on bytes alone: a session uses no socket (OpenSSL does the rest). The version is at least TLS
 /// 1.2; the server's certificate must be for the host, and signed by one of the authorities.
-final class TLSSession {
-    private let configuration: MQTTConnection.Configuration
+package final class TLSSession {
+    package struct Configuration: Sendable {
+        package let host: String
+        /// The PEM file of the authorities to trust; nil for the authorities of this system.
+        package let certificateAuthorityFile: String?
+        /// The PEM files of the certificate and the key that this side shows; nil for none.
+        package let certificateFile: String?
+        package let certificateKeyFile: String?
+        /// The server's name in errors, such as "the broker".
+        package let peer: String
+
+        package init(
+            host: String, certificateAuthorityFile: String?, certificateFile: String? = nil,
+            certificateKeyFile: String? = nil, peer: String
+        ) {
+            self.host = host
+            self.certificateAuthorityFile = certificateAuthorityFile
+            self.certificateFile = certificateFile
+            self.certificateKeyFile = certificateKeyFile
+            self.peer = peer
+        }
+    }
+
+    private let configuration: Configuration
     private let context: OpaquePointer
     private let session: OpaquePointer
     /// The bytes that came from the server, and the bytes for the server.
@@ -13,9 +47,9 @@ final class TLSSession {
     private var isEstablished = false
     private var plaintext = [UInt8](repeating: 0, count: 16 * 1024)
 
-    init(_ configuration: MQTTConnection.Configuration) throws(MQTTError) {
+    package init(_ configuration: Configuration) throws(TLSError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw Self.unusable("no memory") }
-        do throws(MQTTError) {
+        do throws(TLSError) {
             try Self.configure(context, configuration)
         } catch {
             SSL_CTX_free(context)
@@ -34,8 +68,8 @@ final class TLSSession {
         // From here on the session owns both BIOs.
         SSL_set_bio(session, incoming, outgoing)
         SSL_set_connect_state(session)
-        guard Self.expect(configuration.broker.host, session) else {
-            throw Self.unusable("\(configuration.broker.host) cannot be the name in a certificate")
+        guard Self.expect(configuration.host, session) else {
+            throw Self.unusable("\(configuration.host) cannot be the name in a certificate")
         }
     }
 
@@ -44,13 +78,13 @@ final class TLSSession {
         SSL_CTX_free(context)
     }
 
-    private static func unusable(_ what: String) -> MQTTError {
-        MQTTError(kind: .tls, message: "TLS cannot be set up: \(what): \(lastError)")
+    private static func unusable(_ what: String) -> TLSError {
+        TLSError(isTrust: true, "TLS cannot be set up: \(what): \(lastError)")
     }
 
     private static func configure(
-        _ context: OpaquePointer, _ configuration: MQTTConnection.Configuration
-    ) throws(MQTTError) {
+        _ context: OpaquePointer, _ configuration: Configuration
+    ) throws(TLSError) {
         ERR_clear_error()
         guard bellwire_tls_prepare(context) == 1 else { throw unusable("TLS 1.2") }
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
@@ -88,9 +122,9 @@ final class TLSSession {
 
     /// Decrypts bytes from the server and appends the plaintext to `input`. Returns false when the server has closed
     /// the session.
-    func receive(_ ciphertext: UnsafeRawBufferPointer, _ input: inout ByteQueue) throws(MQTTError) -> Bool {
+    package func receive(_ ciphertext: UnsafeRawBufferPointer, _ input: inout ByteQueue) throws(TLSError) -> Bool {
         guard BIO_write(incoming, ciphertext.baseAddress, Int32(ciphertext.count)) == ciphertext.count else {
-            throw MQTTError(kind: .lost, message: "no memory")
+            throw TLSError(isTrust: false, "no memory")
         }
         try shakeHands()
         while isEstablished {
@@ -103,13 +137,13 @@ final class TLSSession {
     }
 
     /// Encrypts some bytes of `queue`, once the handshake is done, and appends the bytes for the server to `output`.
-    func send(_ queue: inout ByteQueue, _ output: inout ByteQueue) throws(MQTTError) {
+    package func send(_ queue: inout ByteQueue, _ output: inout ByteQueue) throws(TLSError) {
         try shakeHands()
         if isEstablished, !queue.isEmpty {
             ERR_clear_error()
             let count = queue.read { SSL_write(session, $0.baseAddress, Int32(min($0.count, Self.mostAtOnce))) }
             // `SSL_write` never has to wait here, since renegotiation is off and a memory BIO takes all bytes.
-            guard count > 0 else { throw MQTTError(kind: .lost, message: "TLS: \(Self.lastError)") }
+            guard count > 0 else { throw TLSError(isTrust: false, "TLS: \(Self.lastError)") }
             queue.take(Int(count))
         }
         takeOutgoing(&output)
@@ -118,13 +152,13 @@ final class TLSSession {
     private static let mostAtOnce = 64 * 1024
 
     /// Closes the session, and appends the closing message to `output`.
-    func close(_ output: inout ByteQueue) {
+    package func close(_ output: inout ByteQueue) {
         if isEstablished { SSL_shutdown(session) }
         ERR_clear_error()
         takeOutgoing(&output)
     }
 
-    private func shakeHands() throws(MQTTError) {
+    private func shakeHands() throws(TLSError) {
         guard !isEstablished else { return }
         ERR_clear_error()
         let result = SSL_do_handshake(session)
@@ -133,16 +167,16 @@ final class TLSSession {
     }
 
     /// Whether the session waits for more bytes; false when the server has closed the session in good order.
-    private func mayGoOn(after result: Int32) throws(MQTTError) -> Bool {
+    private func mayGoOn(after result: Int32) throws(TLSError) -> Bool {
         switch SSL_get_error(session, result) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
         case SSL_ERROR_ZERO_RETURN: return false
         default:
-            throw MQTTError(kind: .tls, message: "TLS: \(reason)")
+            throw TLSError(isTrust: true, "TLS: \(reason)")
         }
     }
 
-    /// The reason why there is no session: this side does not trust the broker, or the broker does not trust this side
+    /// The reason why there is no session: this side does not trust the server, or the server does not trust this side
     /// or does not speak TLS.
     private var reason: String {
         let verification = Int32(truncatingIfNeeded: SSL_get_verify_result(session))
@@ -151,11 +185,11 @@ final class TLSSession {
             ERR_clear_error()
             let text = String(cString: X509_verify_cert_error_string(Int(verification)))
             let trusted = Self.untrusted.contains(verification) ? ", by \(authorities)" : ""
-            return "the certificate of \(configuration.broker.host) is not to be trusted: \(text)\(trusted)"
+            return "the certificate of \(configuration.host) is not to be trusted: \(text)\(trusted)"
         }
         guard ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET else { return Self.lastError }
         let own = configuration.certificateFile == nil ? "no certificate was shown" : "a certificate was shown"
-        return "the broker refuses this client: \(Self.lastError) (\(own))"
+        return "\(configuration.peer) refuses this client: \(Self.lastError) (\(own))"
     }
 
     /// The errors of certificates that no trusted authority has signed.
@@ -176,7 +210,7 @@ final class TLSSession {
     }
 
     /// Appends the bytes that the session sends to `output`, also its part of the handshake and its alerts.
-    func takeOutgoing(_ output: inout ByteQueue) {
+    package func takeOutgoing(_ output: inout ByteQueue) {
         while BIO_ctrl_pending(outgoing) > 0 {
             let count = BIO_read(outgoing, &plaintext, Int32(plaintext.count))
             guard count > 0 else { return }

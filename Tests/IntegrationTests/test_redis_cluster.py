@@ -1,0 +1,174 @@
+"""Redis Cluster: `--store redis-cluster://…` (docs/redis-failover.md)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import PROJECT, UNLIMITED, Deploy, SteppedClock, call_id, run, talk, wait_until
+from harness.cancelled_calls import CancelledCalls
+from harness.redis import RedisServer
+from harness.redis_cluster import SLOTS, RedisCluster
+
+alone = pytest.mark.alone
+stores = pytest.mark.stores
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RedisCluster]:
+    cluster = RedisCluster(tmp_path)
+    yield cluster
+    cluster.stop()
+
+
+def check(load: CancelledCalls) -> None:
+    for alice, call in load.answered:
+        assert alice.ok("call.get", callID=call)["call"]["state"] == "ended", call
+
+
+@alone
+def test_calls_use_all_servers(deploy: Deploy, cluster: RedisCluster) -> None:
+    """As a user with no more rights than docs/redis-failover.md names."""
+    rights = re.search(r"~bellwire:\* .*", (PROJECT / "deploy/bellwire-secrets").read_text())
+    assert rights
+    for server in cluster.servers:
+        user = ["ACL", "SETUSER", "app", "on", ">secret", *rights[0].split(), "+cluster|slots", "+cluster|info"]
+        assert server.command(*user) == b"+OK\r\n"
+    world = deploy(2, store=cluster.url.replace("://", "://app:secret@"), redis_wait_replicas="1", **UNLIMITED)
+    load = CancelledCalls(world)
+    wait_until(lambda: len(load.answered) > 100, 30, "calls go through")
+    load.stop()
+    check(load)
+    for server in cluster.masters():
+        assert b"keys=" in server.command("INFO", "keyspace")
+    world.close()
+
+
+@pytest.mark.parametrize("place", [pytest.param(0, marks=alone), pytest.param(1, marks=stores), pytest.param(2, marks=stores)])
+def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster: RedisCluster, place: int) -> None:
+    """With `--redis-wait-replicas 1`. Requests are served again within a second of the moment when all servers know the new
+    master."""
+    world = deploy(2, store=cluster.url, redis_wait_replicas="1", **UNLIMITED)
+    load = CancelledCalls(world)
+    try:
+        wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
+        dead = cluster.servers[place]
+        dead.kill()
+        wait_until(lambda: len(set(cluster.masters()) - {dead}) == 3, 30, "all servers know another master", every=0.02)
+        known = time.monotonic()
+        wait_until(lambda: load.moments[-1] > known, 10, "requests are answered again")
+        assert next(moment for moment in load.moments if moment > known) - known < 1
+        # Without a replica of the new master, `--redis-wait-replicas 1` refuses its writes.
+        dead.start()
+        count = len(load.answered)
+        wait_until(lambda: len(load.answered) > count + 50, 30, "calls go on")
+    finally:
+        load.stop()
+    assert load.refusals <= {"unavailable"}
+    check(load)
+    world.close()
+
+
+def promote_by_hand(cluster: RedisCluster, load: CancelledCalls) -> None:
+    for master in cluster.masters():
+        replica = cluster.replica_of(master)
+        assert replica.command("CLUSTER", "FAILOVER") == b"+OK\r\n"
+        wait_until(lambda replica=replica: replica in cluster.masters(), 20, "the replica is the master")
+
+
+def move_slots(cluster: RedisCluster, load: CancelledCalls) -> None:
+    """A third of the slots goes to a server that is new, and the former server of these slots ends."""
+    source = cluster.servers[0]
+    target = cluster.add_master()
+    cluster.move_slots(source, target, len(_slots(source)))
+    assert len(_slots(target)) >= SLOTS // 3
+
+
+def _slots(server: RedisServer) -> range:
+    answer = server.command("CLUSTER", "NODES").decode()
+    own = next(line for line in answer.splitlines() if "myself" in line).split()[8:]
+    return range(sum(int(last or first) - int(first) + 1 for first, _, last in (part.partition("-") for part in own)))
+
+
+@pytest.mark.parametrize("cause", [pytest.param(promote_by_hand, marks=stores), pytest.param(move_slots, marks=alone)])
+def test_a_change_by_hand_fails_no_call(
+    deploy: Deploy, cluster: RedisCluster, cause: Callable[[RedisCluster, CancelledCalls], None]
+) -> None:
+    world = deploy(2, store=cluster.url, **UNLIMITED)
+    load = CancelledCalls(world)
+    try:
+        wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
+        cause(cluster, load)
+        count = len(load.answered)
+        wait_until(lambda: len(load.answered) > count + 50, 20, "calls go on")
+    finally:
+        load.stop()
+    assert not load.refusals
+    check(load)
+    for service in world.services:
+        assert "out of reach" not in service.log.read_text()
+    world.close()
+
+
+@alone
+def test_scripts_that_a_server_has_forgotten_are_loaded_again(deploy: Deploy, cluster: RedisCluster) -> None:
+    world = deploy(1, store=cluster.url, **UNLIMITED)
+    for server in cluster.masters():
+        assert server.command("SCRIPT", "FLUSH") == b"+OK\r\n"
+        talk(*world.phones("alice", "bob"))
+    world.close()
+
+
+@alone
+def test_addresses(cluster: RedisCluster) -> None:
+    refused = run("serve", "--store", "redis-cluster://u:secret@a,b/1")
+    assert refused.returncode == 64 and "a Redis Cluster has no numbered databases" in refused.stderr
+    assert "secret" not in refused.stderr
+    # A single server of the list is enough.
+    taken = run("webhooks", "list", "--store", f"redis-cluster://127.0.0.1:1,127.0.0.1:{cluster.servers[5].port}")
+    assert taken.returncode == 0, taken
+
+
+@alone
+def test_a_clock_that_differs_is_told_and_refused(deploy: Deploy, tmp_path: Path) -> None:
+    """Nodes that are more than 250 ms apart are told; a write at a node that is more than 500 ms away is refused, and works
+    when the clock is right again."""
+    clock = SteppedClock(tmp_path / "clock")
+    cluster = RedisCluster(tmp_path, env=[clock.env, None, None, None, None, None])
+    try:
+        world = deploy(1, store=cluster.url, **UNLIMITED)
+        alice, bob = world.phones("alice", "bob")
+        for _ in range(20):
+            alice.cancel(alice.invite(bob))
+        clock.step(2)
+        world.service.restart()
+        name = f"127.0.0.1:{cluster.servers[0].port}"
+        wait_until(lambda: "clocks of all servers" in world.service.get("/readyz")[1], 10, "the difference is told")
+        # The clock of the server of {p0} is right by definition.
+        first = cluster.servers[0].command("CLUSTER", "KEYSLOT", "{p0}")
+        told = world.service.get("/readyz")[1]
+        assert (name in told) == (int(first[1:]) >= SLOTS // 3), told
+        refusals = {alice.start("call.invite", callID=call_id(), invitees=[bob.user]).wait()["ok"] for _ in range(20)}
+        assert refusals == {True, False}
+        clock.step(0)
+        world.service.restart()
+        wait_until(lambda: "clocks of all servers" not in world.service.get("/readyz")[1], 10, "the clocks agree")
+        for _ in range(20):
+            alice.cancel(alice.invite(bob))
+        world.close()
+    finally:
+        cluster.stop()
+
+
+@alone
+def test_a_server_without_a_cluster_is_named(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "redis")
+    try:
+        refused = run("webhooks", "list", "--store", f"redis-cluster://127.0.0.1:{server.port}")
+        assert refused.returncode != 0 and "cluster support disabled" in refused.stderr, refused
+    finally:
+        server.stop()

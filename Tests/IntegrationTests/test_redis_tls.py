@@ -1,0 +1,67 @@
+"""Redis with TLS: `rediss://` and `--redis-ca` (docs/redis-failover.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import UNLIMITED, Deploy, RedisServer, run, talk, wait_until
+from harness.credentials import make_certificates
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("certificates")
+    make_certificates(directory)
+    return directory
+
+
+@pytest.fixture
+def server(tmp_path: Path, certificates: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "redis", certificates=certificates)
+    yield server
+    server.stop()
+
+
+def test_calls_go_through_and_come_back_after_a_restart(deploy: Deploy, server: RedisServer, certificates: Path) -> None:
+    world = deploy(2, store=f"rediss://127.0.0.1:{server.tls_port}", redis_ca=str(certificates / "ca.crt"), **UNLIMITED)
+    try:
+        alice, bob = world.phones("alice", "bob")
+        call = talk(alice, bob)
+        server.kill()
+        server.start()
+        for service in world.services:
+            wait_until(lambda service=service: service.status("/readyz") == 200, 10, "the coordinator is ready again")
+        assert alice.get(call)["state"] == "active"
+        alice.end(call)
+        # Replies of many TLS records: a history with long data.
+        data = "x" * 2_000
+        for _ in range(40):
+            ended = alice.invite(bob, extendedData=data)
+            alice.cancel(ended)
+        assert len(alice.ok("call.query", limit=20)["calls"]) == 20
+    finally:
+        world.close()
+
+
+def test_a_server_that_is_not_trusted_is_named(server: RedisServer, certificates: Path, tmp_path: Path) -> None:
+    """No byte of a command goes to a server without a certificate of a trusted authority for its name."""
+    other = tmp_path / "other"
+    make_certificates(other)
+    address = f"rediss://127.0.0.1:{server.tls_port}"
+    for authorities in ([], ["--redis-ca", str(other / "ca.crt")]):
+        refused = run("webhooks", "list", "--store", address, *authorities)
+        assert refused.returncode != 0 and "is not to be trusted" in refused.stderr, refused
+    refused = run("webhooks", "list", "--store", f"rediss://localhost.localdomain:{server.tls_port}", "--redis-ca", str(certificates / "ca.crt"))
+    assert refused.returncode != 0, "the name is not in the certificate"
+    taken = run("webhooks", "list", "--store", address, "--redis-ca", str(certificates / "ca.crt"))
+    assert taken.returncode == 0, taken
+
+
+def test_a_server_without_tls_is_named(server: RedisServer, certificates: Path) -> None:
+    refused = run("webhooks", "list", "--store", f"rediss://127.0.0.1:{server.port}", "--redis-ca", str(certificates / "ca.crt"))
+    assert refused.returncode != 0 and "127.0.0.1" in refused.stderr, refused
+    refused = run("serve", "--store", "rediss-sentinel://u:secret@a,a/m")
+    assert refused.returncode == 64 and "a:26379 stands twice" in refused.stderr and "secret" not in refused.stderr
