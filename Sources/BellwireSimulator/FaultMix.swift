@@ -21,6 +21,12 @@ struct FaultMix: Sendable, Equatable {
     var readOnlyStore: Milliseconds = 0
     /// The store loses the writes of the last moments.
     var storeLoss: Milliseconds = 0
+    /// A server of the cluster fails over.
+    var failover: Milliseconds = 0
+    /// Whether failovers lose writes.
+    var failoverLoss = false
+    /// The slots of a server of the cluster are moved.
+    var reshard: Milliseconds = 0
     var partition: Milliseconds = 0
     var connectionDrop: Milliseconds = 0
     var appRestart: Milliseconds = 0
@@ -36,6 +42,8 @@ struct FaultMix: Sendable, Equatable {
     var freezeAtOperation = 0
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
+    /// The longest time that an operation at the slowest server of a cluster takes beyond that at the fastest.
+    var serverSlowness: Milliseconds = 0
 
     /// The longest time from a commit until its claims are released. No request waits for the release.
     var lateRelease: Milliseconds = 0
@@ -112,6 +120,7 @@ struct FaultMix: Sendable, Equatable {
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
         { $0.crashAtOperation = 0 }, { $0.freezeAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 },
+        { $0.serverSlowness = 0 },
         { $0.unreadableRecords = 0 },
         { $0.drift = 0 }, { $0.persistentSessions = 0 }, { $0.retainedPresence = 0 }, { $0.keptSessions = 0 },
         { $0.endpointFailure = 0 }, { $0.endpointLostAnswer = 0 }, { $0.endpointLatency = 1 },

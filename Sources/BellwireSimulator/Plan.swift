@@ -17,6 +17,11 @@ struct PlannedAct: Sendable {
         case clockStep(Milliseconds), readOnlyStore(Milliseconds)
         /// The store loses the writes of the given number of milliseconds, at the end of that time.
         case storeLoss(Milliseconds)
+        /// A server of the cluster fails over: the server is away for a time, and its replica lacks the writes of the
+        /// given time before.
+        case failover(server: Int, away: Milliseconds, lost: Milliseconds)
+        /// The slots of a server of the cluster are moved, which takes some time.
+        case reshard(server: Int, Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
         /// The device registers for pushes, or ends its registrations.
@@ -41,7 +46,11 @@ struct Plan: Sendable {
     var mix: FaultMix
     /// Whether the store takes the steps of a commit one after the other instead of in one transaction.
     var commitsInSteps: Bool
+    /// The servers of the store, a cluster; 0 for a single server.
+    var storeServers = 0
     var coordinators: Int
+    /// Whether the store loses acknowledged writes.
+    var losesWrites: Bool { mix.storeLoss > 0 || mix.failoverLoss }
     /// Whether there is a webhook endpoint, which must be told of every revision of every call.
     var hasWebhooks = false
     /// Whether there is a media server, whose rooms are closed.
@@ -212,12 +221,41 @@ struct Plan: Sendable {
         var others = random.fork()
         if others.chance(200) { mix.keptSessions = others.pick([300, 1_000]) }
         if mix.lateRelease > 0, commitsInSteps { drawReturns(&others) }
+        if commitsInSteps { drawCluster() }
         guard random.chance(300) else { return }
         mix.storeLoss = random.pick([8_000, 20_000])
         var at = random.between(0, 2 * mix.storeLoss)
         while at < duration {
             add(at, nil, .storeLoss(random.pick([20, 200, 1_000, 3_000])))
             at += random.between(4_000, 2 * mix.storeLoss)
+        }
+    }
+
+    /// Draws from a random generator of its own, as `drawWebhooks` does.
+    private mutating func drawCluster() {
+        var random = SeededRandom(seed: seed &* 0xC2B2_AE3D &+ 29)
+        guard random.chance(400) else { return }
+        storeServers = random.pick([2, 3, 6])
+        mix.serverSlowness = random.pick([0, 2, 20, 100])
+        mix.failover = random.chance(500) ? random.pick([5_000, 15_000]) : 0
+        mix.reshard = random.chance(500) ? random.pick([2_000, 8_000]) : 0
+        let losses = random.chance(300)
+        mix.failoverLoss = mix.failover > 0 && losses
+        if mix.failover > 0 {
+            var at = random.between(0, 2 * mix.failover)
+            while at < duration {
+                let lost: Milliseconds = losses ? random.pick([0, 5, 200, 1_000]) : 0
+                let server = random.below(storeServers)
+                add(at, nil, .failover(server: server, away: random.between(50, 3_000), lost: lost))
+                at += random.between(1_000, 2 * mix.failover)
+            }
+        }
+        if mix.reshard > 0 {
+            var at = random.between(0, 2 * mix.reshard)
+            while at < duration {
+                add(at, nil, .reshard(server: random.below(storeServers), random.pick([5, 60, 400, 1_500])))
+                at += random.between(500, 2 * mix.reshard)
+            }
         }
     }
 

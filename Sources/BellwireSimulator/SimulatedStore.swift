@@ -40,10 +40,12 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     var isShared: Bool { true }
 
     /// Runs an operation, with its delays and faults.
+    /// - Parameter server: the server of a cluster that runs the operation; nil for an operation at no particular server.
     func run<Value>(
-        isWrite: Bool = true, _ body: () throws(StoreError) -> Value
+        isWrite: Bool = true, at server: Int? = nil, _ body: () throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         try await pass()
+        if let server { try await reach(server) }
         if isWrite, world.isStoreReadOnly { throw StoreError(.notWritten, "the store takes no writes") }
         // The write is dated by this coordinator's clock.
         world.asksAt = clock.now(boot: boot)
@@ -84,6 +86,20 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         if world.isStoreDown { throw StoreError(.unreachable, "the store is down") }
     }
 
+    /// Waits for a server of the cluster: for a slow server, and while its slots are moved.
+    private func reach(_ server: Int) async throws(StoreError) {
+        guard let cluster = world.cluster else { return }
+        if cluster.slowness > 0 { await wait(random.between(0, cluster.delay(at: server))) }
+        let end = cluster.moveEnd(at: server)
+        if end > world.now {
+            let longest: Milliseconds = 1_000
+            await wait(min(end - world.now, longest))
+            guard end <= world.now else { throw StoreError(.unreachable, "slots are being moved for too long") }
+        }
+        if isDead { throw StoreError(.unreachable, "dead") }
+        if world.cluster?.away.contains(server) ?? false { throw StoreError(.unreachable, "a server is away") }
+    }
+
     /// Lets time pass for the other parts of the world. A frozen coordinator goes on only after the freeze.
     func wait(_ duration: Milliseconds) async {
         var until = world.now + duration
@@ -118,7 +134,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         if isFirst { world.undoUnnoticedStep() }
         while true {
             let before = boot
-            let (raw, found) = try await run(isWrite: false) { () throws(StoreError) in
+            let (raw, found) = try await run(isWrite: false, at: world.cluster?.clock) { () throws(StoreError) in
                 (world.storesMachine, world.sharedClock)
             }
             let after = boot
@@ -137,7 +153,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     private func agree(
         on agreed: SharedClock, insteadOf found: SharedClock, _ now: Milliseconds
     ) async throws(StoreError) -> Bool {
-        try await run { () throws(StoreError) in
+        try await run(at: world.cluster?.clock) { () throws(StoreError) in
             guard world.sharedClock == found else { return false }
             world.sharedClock = agreed
             if agreed.steps > found.steps {
@@ -157,7 +173,19 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     }
 
     func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
-        try await run(isWrite: false) { () throws(StoreError) in store.read(queries) }
+        guard let cluster = world.cluster, !queries.isEmpty else {
+            return try await run(isWrite: false) { () throws(StoreError) in store.read(queries) }
+        }
+        // The servers answer independently: each at another moment.
+        var answers = [QueryAnswer?](repeating: nil, count: queries.count)
+        for server in Set(queries.map { cluster.server(of: $0) }).sorted() {
+            let places = queries.indices.filter { cluster.server(of: queries[$0]) == server }
+            let found = try await run(isWrite: false, at: server) { () throws(StoreError) in
+                store.read(places.map { queries[$0] })
+            }
+            for (place, answer) in zip(places, found) { answers[place] = answer }
+        }
+        return answers.map { $0! }
     }
 
     /// Writes the commits one after the other, as Redis executes a pipeline: a crash may leave a part of the commits
@@ -193,8 +221,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
 
     /// Writes a commit in steps, as in a store with records and claims on several machines.
     private func inSteps(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
-        guard try await run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
-        let outcome = try await run { () throws(StoreError) in
+        guard try await takeClaims(of: commit) else { return .claimHeld }
+        let outcome = try await run(at: world.cluster?.server(of: commit.id)) { () throws(StoreError) in
             defer { wrote(commit) }
             return isExplained(commit) ? store.write(commit) : .conflict
         }
@@ -205,6 +233,27 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             }
         }
         return outcome
+    }
+
+    /// Takes the claims, and enters the call into users' lists. In a cluster each server does its part at another moment,
+    /// or fails alone; the record is written when all servers have done their parts.
+    private func takeClaims(of commit: Commit) async throws(StoreError) -> Bool {
+        guard let cluster = world.cluster else {
+            return try await run { () throws(StoreError) in store.takeClaims(of: commit) }
+        }
+        let claims = commit.claims + commit.expectedHolders.map(\.claim)
+        var areTaken = true
+        for server in Set(claims.map { cluster.server(of: $0) }).sorted() {
+            let isTaken = try await run(at: server) { () throws(StoreError) in
+                store.takeClaims(of: commit) { cluster.server(of: $0) == server }
+            }
+            areTaken = areTaken && isTaken
+        }
+        guard areTaken else { return false }
+        for user in commit.newMembers {
+            try await run(at: cluster.server(of: user)) { () throws(StoreError) in store.enter(commit, of: user) }
+        }
+        return true
     }
 
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
@@ -248,7 +297,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome] {
         var outcomes: [OnlineOutcome] = []
         for session in sessions {
-            outcomes += try await run { () throws(StoreError) in
+            outcomes += try await run(at: world.cluster?.server(of: session.device.userID)) { () throws(StoreError) in
                 defer { present([session.device]) }
                 return store.cameOnline([session], policy: policy)
             }
@@ -259,7 +308,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         var ended: [Bool] = []
         for session in sessions {
-            ended += try await run { () throws(StoreError) in
+            ended += try await run(at: world.cluster?.server(of: session.device.userID)) { () throws(StoreError) in
                 defer { present([session.device]) }
                 return store.wentOffline([session], policy: policy)
             }

@@ -21,6 +21,10 @@ final class World {
     let start: Milliseconds = 1_790_000_000_000
     private(set) var now: Milliseconds
     private(set) var isStoreDown = false
+    /// The store's servers, if the store is a cluster.
+    private(set) var cluster: SimulatedCluster?
+    /// Whether all servers of the store take writes.
+    var isStoreWhole: Bool { !isStoreDown && !isStoreReadOnly && cluster?.away.isEmpty ?? true }
     private(set) var isStoreReadOnly = false
     /// The error of the clock of the store's machine.
     private var clockError: Milliseconds = 0
@@ -85,6 +89,9 @@ final class World {
         self.left = left
         self.keepsLines = keepsLines
         mix = plan.mix
+        if plan.storeServers > 1 {
+            cluster = SimulatedCluster(servers: plan.storeServers, slowness: plan.mix.serverSlowness)
+        }
         now = start
         downPrefix = "\(Topics.defaultRoot)/down/"
         var settings = ServiceSettings()
@@ -141,11 +148,11 @@ final class World {
 
     /// Whether any process can push.
     var pushersAreFine: Bool {
-        !isStoreDown && !isStoreReadOnly && coordinators.contains(where: \.isPushing)
+        isStoreWhole && coordinators.contains(where: \.isPushing)
     }
 
     /// Whether the store has lost writes or will lose writes: then the watch cannot know which pushes are due.
-    var hasForgotten: Bool { plan.mix.storeLoss > 0 || hasLostWrites }
+    var hasForgotten: Bool { plan.losesWrites || hasLostWrites }
 
     /// The tolerances of the chaos test, except for the costs of a slow store: a request takes some ten operations,
     /// each up to the store's latency.
@@ -236,7 +243,7 @@ final class World {
     /// Checks the webhook events. Worlds in which the store loses writes are left out, since webhook events may then be
     /// lost or come twice.
     private func checkWebhooks() {
-        guard let endpoint, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        guard let endpoint, !plan.losesWrites, !hasLostWrites, isAtRest else { return }
         var rest = 120
         while rest > 0, memory.count(SimulatedEndpoint.name).waiting > 0 {
             rest -= 1
@@ -252,7 +259,7 @@ final class World {
 
     /// Checks that rooms were closed, in the worlds in which webhook events are checked.
     private func checkRooms() {
-        guard let media, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        guard let media, !plan.losesWrites, !hasLostWrites, isAtRest else { return }
         let outboxes = SimulatedMediaServer.settings.outboxes
         var rest = 120
         while rest > 0, outboxes.contains(where: { memory.count($0.name).waiting > 0 }) {
@@ -264,7 +271,7 @@ final class World {
 
     /// Checks that no push is left in the queue.
     private func checkPushes() {
-        guard let pushes, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        guard let pushes, !plan.losesWrites, !hasLostWrites, isAtRest else { return }
         var rest = 120
         while rest > 0, !pushes.waiting.isEmpty {
             rest -= 1
@@ -386,7 +393,8 @@ final class World {
         case .sleep(let away): device.sleep(for: away)
         case .reinstall(let away, let platform, let token):
             device.reinstall(after: away, platform, token: token)
-        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore:
+        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore, .failover,
+            .reshard:
             preconditionFailure("a fault without a device")
         }
     }
@@ -412,7 +420,7 @@ final class World {
                 at(now + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
             }
         case .storeOutage(let away):
-            guard !isStoreDown, !isStoreReadOnly else { return }
+            guard isStoreWhole else { return }
             count("store outage")
             note(.faultBegan(target: HistoryEntry.store, .stopped))
             isStoreDown = true
@@ -427,7 +435,7 @@ final class World {
             unnoticedStep += step
             tell("the clock of the store's machine is set by \(step) ms")
         case .readOnlyStore(let duration):
-            guard !isStoreDown, !isStoreReadOnly else { return }
+            guard isStoreWhole else { return }
             count("store read-only")
             note(.faultBegan(target: HistoryEntry.store, .stopped))
             isStoreReadOnly = true
@@ -445,7 +453,38 @@ final class World {
                 callsBeforeLoss.formUnion(latest.keys)
                 note(.storeWentBack(since: since))
             }
+        case .failover(let server, let away, let lost): failOver(server, away: away, lost: lost)
+        case .reshard(let server, let duration):
+            count("slots moved")
+            cluster?.move(server, until: now + duration)
+            // Requests under way may be answered late.
+            storeFailed("slots under way")
         default: preconditionFailure("an act of a device")
+        }
+    }
+
+    /// Ends a server of the cluster. Its replica takes over after a time, without the last writes.
+    private func failOver(_ server: Int, away: Milliseconds, lost: Milliseconds) {
+        guard isStoreWhole, cluster != nil else { return }
+        count("server failed over")
+        let (before, since) = (memory!.contents, now)
+        at(now + lost) { [self] in
+            guard isStoreWhole, let cluster else { return }
+            note(.faultBegan(target: HistoryEntry.store, .stopped))
+            self.cluster?.leave(server)
+            if lost > 0 {
+                memory.contents.forgetCalls(
+                    since: before, records: { cluster.server(of: $0) == server },
+                    users: { cluster.server(of: $0) == server }, claims: { cluster.server(of: $0) == server })
+                pushes?.truth.wroteAll(now)
+                hasLostWrites = true
+                callsBeforeLoss.formUnion(latest.keys)
+                note(.storeWentBack(since: since))
+            }
+            at(now + away) { [self] in
+                self.cluster?.comeBack(server)
+                note(.faultEnded(target: HistoryEntry.store))
+            }
         }
     }
 
@@ -525,7 +564,7 @@ final class World {
     /// Notes a failed operation: a request that was being served may be answered late.
     func storeFailed(_ fault: String) {
         count(fault)
-        guard !isStoreDown, !isStoreReadOnly else { return }
+        guard isStoreWhole else { return }
         note(.faultBegan(target: HistoryEntry.store, .stopped))
         note(.faultEnded(target: HistoryEntry.store))
     }

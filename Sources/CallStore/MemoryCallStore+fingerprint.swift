@@ -17,6 +17,15 @@ extension MemoryCallStore.Contents {
         claims = before.claims
     }
 
+    /// Replaces the calls, lists and claims of a server of a cluster by those of an earlier state.
+    package mutating func forgetCalls(
+        since before: Self, records: (RecordID) -> Bool, users: (UserID) -> Bool, claims areLost: (Claim) -> Bool
+    ) {
+        entries = entries.filter { !records($0.key) }.merging(before.entries.filter { records($0.key) }) { $1 }
+        index = index.filter { !users($0.key) }.merging(before.index.filter { users($0.key) }) { $1 }
+        claims = claims.filter { !areLost($0.key) }.merging(before.claims.filter { areLost($0.key) }) { $1 }
+    }
+
     /// Returns the worker that pushes for the call at present; nil when no worker pushes for the call.
     package func holderOfPushes(_ callID: CallID, now: Milliseconds) -> WorkerID? {
         pushes.holder(of: callID, now: now)

@@ -133,17 +133,24 @@ package final class MemoryCallStore: CallStore {
     /// Takes the first step: sets the claims, and adds the call to the lists by which a returning device finds its
     /// calls. Returns false when another call than expected holds a claim.
     package func takeClaims(of commit: Commit) -> Bool {
-        let callID = commit.id.callID
-        for (claim, holder) in commit.expectedHolders {
+        guard takeClaims(of: commit, where: { _ in true }) else { return false }
+        for user in commit.newMembers { enter(commit, of: user) }
+        return true
+    }
+
+    /// Sets some of the claims. Returns false when another call than expected holds one of these claims.
+    package func takeClaims(of commit: Commit, where isTaken: (Claim) -> Bool) -> Bool {
+        for (claim, holder) in commit.expectedHolders where isTaken(claim) {
             guard contents.claims[claim] == holder || contents.claims[claim] == commit.holder else { return false }
         }
-        for claim in commit.claims { contents.claims[claim] = commit.holder }
-        if let callID {
-            for user in commit.newMembers where !(contents.index[user] ?? []).contains(callID) {
-                contents.index[user, default: []].append(callID)
-            }
-        }
+        for claim in commit.claims where isTaken(claim) { contents.claims[claim] = commit.holder }
         return true
+    }
+
+    /// Adds the call to a user's list.
+    package func enter(_ commit: Commit, of user: UserID) {
+        guard let callID = commit.id.callID, !(contents.index[user] ?? []).contains(callID) else { return }
+        contents.index[user, default: []].append(callID)
     }
 
     /// Takes the second step: writes the record unless another writer has changed the record meanwhile.
