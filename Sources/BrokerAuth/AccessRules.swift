@@ -59,13 +59,24 @@ struct AccessRules: Equatable, Sendable {
             receiving = [Pattern("\(topics.root)/down/", isPrefix: true)]
             subscribing = receiving
             sharing = receiving
+            addExamination(topics)
         case .coordinator:
             publishing = [Pattern("\(topics.root)/down/", isPrefix: true)]
             receiving = [
                 Pattern("\(topics.root)/up/", isPrefix: true), Pattern("\(topics.root)/presence/", isPrefix: true),
             ]
             sharing = receiving
+            addExamination(topics)
         }
+    }
+
+    /// Adds the topics on which `bellwire doctor` tries the broker.
+    private mutating func addExamination(_ topics: Topics) {
+        let pattern = Pattern("\(topics.root)/doctor/", isPrefix: true)
+        publishing.append(pattern)
+        receiving.append(pattern)
+        subscribing.append(pattern)
+        sharing.append(pattern)
     }
 
     func permits(_ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -13,7 +13,7 @@ extension BrokerAuth {
         if !session.isOver, !isWithinRate(session, now()) { return false }
         guard session.rules.permits(access, topic) else { return false }
         switch access {
-        case .publish: return !session.isOver || isPresence(topic, of: session)
+        case .publish: return !session.isOver || isPresence(topic, of: session) || isExamination(topic, of: session)
         case .subscribe: return !session.isOver && subscribe(connection, session, topic)
         case .unsubscribe: sessions[connection]?.filters.remove(Array(topic))
         case .receive: break
@@ -62,6 +62,11 @@ extension BrokerAuth {
             return false
         default: return false
         }
+    }
+
+    /// Whether the topic may be that of the will of a server or coordinator that examined the broker and has left.
+    private func isExamination(_ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {
+        session.hasLeft && session.device == nil && topic.starts(with: "\(topics.root)/doctor/".utf8)
     }
 
     private func isPresence(_ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {

@@ -79,7 +79,7 @@ package enum InboundPacket {
         let message = MQTTMessage(
             topic: topic, payload: Array(body.rest()), qos: qos, retain: head & 0x01 != 0,
             correlationData: properties.correlationData, responseTopic: properties.responseTopic,
-            userProperty: properties.userProperty)
+            expirySeconds: properties.messageExpiry, userProperty: properties.userProperty)
         return .message(message, identifier: identifier)
     }
 }

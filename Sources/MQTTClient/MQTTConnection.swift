@@ -110,6 +110,8 @@ package final class MQTTConnection {
     /// The broker's limits (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
     package private(set) var maximumPacketSize = Int.max
+    /// The properties of the broker's answer to CONNECT.
+    package private(set) var offer = PacketProperties()
     /// The keepalive in milliseconds; 0 when the keepalive is off.
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
@@ -289,6 +291,7 @@ package final class MQTTConnection {
         }
         guard state == .connecting else { throw closed("the broker sent no MQTT 5: a second answer to CONNECT") }
         state = .connected
+        offer = properties
         if let limit = properties.receiveMaximum {
             room += min(0, Int(limit) - Int(max(1, configuration.inflightLimit)))
         }
@@ -382,8 +385,13 @@ package final class MQTTConnection {
     }
 
     /// Subscribes. Returns the packet identifier; `acknowledged` contains this identifier once the broker has answered.
-    package func subscribe(_ filter: String, qos: QoS) throws(MQTTError) -> Int32 {
-        try request(filter) { $0.appendSubscribe(filter, qos: qos, identifier: $1) }
+    /// - Parameter wantsRetained: whether the broker sends the messages that it has retained.
+    package func subscribe(
+        _ filter: String, qos: QoS, wantsRetained: Bool = false
+    ) throws(MQTTError) -> Int32 {
+        try request(filter) {
+            $0.appendSubscribe(filter, qos: qos, wantsRetained: wantsRetained, identifier: $1)
+        }
     }
 
     package func unsubscribe(_ filter: String) throws(MQTTError) -> Int32 {
@@ -463,6 +471,15 @@ package final class MQTTConnection {
         guard !refused.isEmpty else { return [:] }
         defer { refused.removeAll() }
         return Dictionary(uniqueKeysWithValues: refused.map { (reasonName($0), $1) })
+    }
+
+    /// Whether a ping is under way.
+    package var isAsking: Bool { asked != nil || isAboutToAsk }
+
+    /// Ends the connection without DISCONNECT, so that the broker publishes the will.
+    package func breakOff() {
+        stream = nil
+        if state == .connected || state == .connecting { state = .closed(reason: "broken off") }
     }
 
     /// Disconnects, so that the broker drops the will. Waits up to `milliseconds` until the broker has all published

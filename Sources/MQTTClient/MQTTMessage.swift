@@ -15,7 +15,8 @@ package struct MQTTMessage: Sendable, Equatable {
     package var correlationData: [UInt8]?
     /// The topic for the response that the sender asks for (MQTT 5, section 3.3.2.3.5).
     package var responseTopic: String?
-    /// How long the broker keeps the message undelivered, in seconds (MQTT 5, section 3.3.2.3.3).
+    /// How long the broker keeps the message undelivered, in seconds; in a received message the rest of this time
+    /// (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
     /// In a received message: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
     package var userProperty: String?

@@ -66,15 +66,15 @@ extension [UInt8] {
         append(uint16: identifier)
     }
 
-    mutating func appendSubscribe(_ filter: String, qos: QoS, identifier: UInt16) {
+    mutating func appendSubscribe(_ filter: String, qos: QoS, wantsRetained: Bool = false, identifier: UInt16) {
         append(0x82)
         append(variableInteger: 2 + 1 + 2 + filter.utf8.count + 1)
         append(uint16: identifier)
         append(0)
         append(text: filter)
-        // The client asks for no retained messages (MQTT 5, section 3.8.3.1), because Bellwire publishes no retained
-        // messages.
-        append(UInt8(qos.rawValue) | 0x20)
+        // Without `wantsRetained`, the client asks for no retained messages (MQTT 5, section 3.8.3.1), because Bellwire
+        // publishes no retained messages.
+        append(UInt8(qos.rawValue) | (wantsRetained ? 0 : 0x20))
     }
 
     mutating func appendUnsubscribe(_ filter: String, identifier: UInt16) {

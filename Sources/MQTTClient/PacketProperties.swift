@@ -5,9 +5,15 @@ package struct PacketProperties {
     /// The value of the requested user property. If several properties have the name, the last property counts: a
     /// broker adds its own property after the sender's properties.
     var userProperty: String?
-    var receiveMaximum: UInt16?
-    var maximumQoS: UInt8?
-    var maximumPacketSize: UInt32?
+    package private(set) var receiveMaximum: UInt16?
+    package private(set) var maximumQoS: UInt8?
+    package private(set) var maximumPacketSize: UInt32?
+    /// Whether the broker keeps retained messages: 0 or 1; nil counts as 1.
+    package private(set) var retainAvailable: UInt8?
+    /// Whether the broker has shared subscriptions: 0 or 1; nil counts as 1.
+    package private(set) var sharedSubscriptions: UInt8?
+    /// The seconds that are left of a message's expiry.
+    var messageExpiry: UInt32?
     var serverKeepAlive: UInt16?
     var reason: String?
 
@@ -31,12 +37,15 @@ package struct PacketProperties {
             case 0x27:
                 maximumPacketSize = try fields.uint32()
                 guard maximumPacketSize != 0 else { throw MalformedPacket(reason: "a maximum packet size of 0") }
+            case 0x25: retainAvailable = try fields.byte()
+            case 0x2A: sharedSubscriptions = try fields.byte()
+            case Self.messageExpiryID: messageExpiry = try fields.uint32()
             case 0x13: serverKeepAlive = try fields.uint16()
             case 0x1F: reason = try fields.text()
             // Properties that this client does not use, by their type.
-            case 0x01, 0x17, 0x19, 0x25, 0x28, 0x29, 0x2A: _ = try fields.byte()
+            case 0x01, 0x17, 0x19, 0x28, 0x29: _ = try fields.byte()
             case 0x22, 0x23: _ = try fields.uint16()
-            case 0x02, 0x11, 0x18: _ = try fields.uint32()
+            case 0x11, 0x18: _ = try fields.uint32()
             case 0x0B: _ = try fields.variableInteger()
             case 0x03, 0x12, 0x15, 0x16, 0x1A, 0x1C: _ = try fields.binary()
             case let id: throw MalformedPacket(reason: "property \(id) is not known")

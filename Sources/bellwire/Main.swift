@@ -1,4 +1,5 @@
 import BellwireCommands
+import Glibc
 
 /// The program for operators: a thin layer of subcommands over the libraries.
 @main
@@ -11,6 +12,7 @@ struct Main {
             case "gateway": try GatewayCommand.run(words)
             case "serve": try ServeCommand.run(words)
             case "config": try ConfigCommand.run(words)
+            case "doctor": exit(try DoctorCommand.run(words))
             case "call": program.runAsync(command) { try await Phone.call(words) }
             case "send": program.runAsync(command) { try await SendCommand.run(words) }
             case "trace": program.runAsync(command) { try await TraceCommand.run(words) }
@@ -35,6 +37,7 @@ struct Main {
           serve    run a coordinator
           gateway  run a gateway: REST for backends
           config   print or check a settings file
+          doctor   try a broker and a store, and say what mends a fault
           call     call a user from this terminal
           listen   wait for calls in this terminal
           send     send a message to a user, and print its outcome

@@ -62,6 +62,28 @@ import Tokens
         #expect(!fixture.may(.subscribe, "bellwire/v1/up/#"))
     }
 
+    /// `bellwire doctor` tries the broker on topics of its own, also as a will.
+    @Test(arguments: [Token.Role.server, .coordinator])
+    func serversAndCoordinatorsMayExamineTheBroker(role: Token.Role) throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "doctor-1", try fixture.token("backend", role: role))
+        try fixture.connect(2, "alice/phone", try fixture.token("alice"))
+        let topic = "bellwire/v1/doctor/1/plain"
+        for filter in [topic, "bellwire/v1/doctor/1/#", "$share/doctor-1/bellwire/v1/doctor/1/shared"] {
+            #expect(fixture.may(.subscribe, filter) && !fixture.may(.subscribe, filter, 2))
+        }
+        for access in [TopicAccess.publish(retain: false), .receive] {
+            #expect(fixture.may(access, topic) && !fixture.may(access, topic, 2))
+        }
+        #expect(!fixture.may(.publish(retain: true), topic))
+        fixture.auth.disconnected(1)
+        #expect(fixture.may(.publish(retain: false), topic), "its will")
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/down/bob"))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/bob/server"))
+        _ = fixture.auth.takeDue(now: now)
+        #expect(!fixture.may(.publish(retain: false), topic))
+    }
+
     @Test func nobodyTakesTheClientIDOfAnother() throws {
         let fixture = try Fixture()
         let alice = try fixture.token("alice")

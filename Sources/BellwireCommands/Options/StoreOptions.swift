@@ -36,6 +36,12 @@ enum StoreOptions {
         redisPasswordFile, redisCA, redisPrefix,
     ]
 
+    /// The flags for a command that may examine the store.
+    static let examined = [
+        Option("store", "STORE", default: "", isSecret: true, "the store to try, in a form that serve takes"),
+        redisPasswordFile, redisCA, redisPrefix,
+    ]
+
     private static let redisPasswordFile = Option(
         "redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store")
     private static let redisCA = Option(
@@ -89,6 +95,12 @@ enum StoreOptions {
         }
         try readSecrets(arguments, into: &address)
         return try address.open(options)
+    }
+
+    /// Opens the store of a command with the flags `examined`; nil without `--store`.
+    static func openForExamination(_ arguments: Arguments) throws -> (any CallStore)? {
+        guard let text = arguments.text("store"), !text.isEmpty else { return nil }
+        return try visited(arguments)
     }
 
     private static func required(_ arguments: Arguments, _ forms: String) throws(UsageError) -> StoreAddress {

@@ -1,0 +1,67 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Support
+
+/// The examination of the store: whether the store answers, what a crash loses, and whose clock differs.
+struct StoreExamination {
+    /// The difference between the store's clock and this machine's that is worth a warning, in milliseconds.
+    private static let clockDifference: Milliseconds = 1_000
+
+    private let store: any CallStore
+    private let name: String
+
+    init(_ store: any CallStore) {
+        self.store = store
+        name = store.summary
+    }
+
+    func checks() -> [Check] {
+        do throws(StoreError) {
+            _ = try WorkExecutor().complete(store) { [store] () async throws(StoreError) in
+                _ = try await store.now()
+                return try await store.load([Self.noCall])
+            }
+        } catch {
+            return [
+                .fail(
+                    "store", "\(name): \(error)",
+                    mend: error.code == .foreign
+                        ? "use another store, or the --topic-root of this store's deployment"
+                        : "start the store, and check --store, its password and --redis-ca")
+            ]
+        }
+        return [.ok("store", "\(name) answers"), durability, clock] + store.hazards.map(check)
+    }
+
+    private static let noCall = CallID("doctor")!
+
+    private var durability: Check {
+        guard let durability = store.durability else {
+            return .warn(
+                "durability", "the settings of Redis cannot be read", mend: "ACL SETUSER … +config|get for Redis' user")
+        }
+        guard durability.contains("loses nothing") || !durability.contains("crash may lose everything") else {
+            return .warn("durability", durability, mend: "redis-cli CONFIG SET appendonly yes, appendfsync everysec")
+        }
+        return .ok("durability", durability)
+    }
+
+    private var clock: Check {
+        let skew = store.clockSkew
+        guard abs(skew) > Self.clockDifference else { return .ok("clock", "the store's clock differs by \(skew) ms") }
+        return .warn(
+            "clock", "the store's clock differs from this machine's by \(skew) ms",
+            mend: "synchronize the clocks of both machines (timedatectl set-ntp true)")
+    }
+
+    private func check(_ hazard: StoreHazard) -> Check {
+        let mend =
+            switch hazard {
+            case .evicts: "redis-cli CONFIG SET maxmemory-policy noeviction"
+            case .keepsNothing: "redis-cli CONFIG SET appendonly yes"
+            case .clocksDiffer: "timedatectl set-ntp true on every machine with Redis"
+            }
+        return .fail("store-\(hazard.kind)", hazard.description, mend: mend)
+    }
+}
