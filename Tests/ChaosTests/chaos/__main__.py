@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--coordinators", type=int, default=3)
     parser.add_argument("--qos", type=int, choices=(0, 1), default=1)
     parser.add_argument("--store", choices=("redis", "sqlite"), default="redis")
-    parser.add_argument("--appendfsync", choices=("always", "everysec"), default="always")
+    parser.add_argument("--appendfsync", choices=("always", "everysec", "no"), default="always")
     parser.add_argument("--rate", type=float, default=8, help="calls per second")
     parser.add_argument("--users", type=int, default=24)
     parser.add_argument("--keep", metavar="DIR", help="keep history and logs there")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,35 +21,38 @@ Value = TypeVar("Value")
 # Below those that the kernel gives to outgoing connections, which could take one before its server does, or between two
 # starts of a server.
 _SERVER_PORTS = range(10_000, 30_000)
-_WORKERS = 8
-
-
-def _own_ports() -> range:
-    """Those of this test process: of several that run at once, each has its own."""
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    assert number < _WORKERS, f"at most {_WORKERS} test processes at once"
-    return _SERVER_PORTS[number :: _WORKERS]
-
-
-SERVER_PORTS = _own_ports()
 _given_ports: set[int] = set()
+_reservations = open(Path(tempfile.gettempdir()) / f"bellwire-test-ports.{os.getuid()}", "wb")
+"""Byte N is locked by the test process that was given port N. The locks end with the process."""
 
 
 def free_port() -> int:
-    """A loopback port that nobody has just now. Each is given once."""
-    for port in random.SystemRandom().sample(SERVER_PORTS, 1000):
-        if port in _given_ports:
-            continue
-        with socket.socket() as probe:
-            # As a server would: a port whose last connections are still fading out is free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given_ports.add(port)
-        return port
-    raise AssertionError(f"no free port in {SERVER_PORTS}")
+    """A loopback port that nobody has just now. Each is given once, also among test processes that run side by side:
+    the server of another process may not have begun to listen yet."""
+    for port in random.SystemRandom().sample(_SERVER_PORTS, 1000):
+        if port not in _given_ports and _reserve(port) and not _is_taken(port):
+            _given_ports.add(port)
+            return port
+    raise AssertionError(f"no free port in {_SERVER_PORTS}")
+
+
+def _reserve(port: int) -> bool:
+    try:
+        fcntl.lockf(_reservations, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        # As a server would: a port whose last connections are still fading out is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def listening(port: int) -> bool:

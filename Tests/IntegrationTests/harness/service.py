@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,7 +112,12 @@ class Service:
             self.wait_ready()
 
     def wait_ready(self, timeout: float = 20) -> None:
-        wait_until(lambda: not self.running or self.status("/readyz") == 200, timeout, "the coordinator is ready")
+        deadline = time.monotonic() + timeout
+        while self.running and self.status("/readyz") != 200:
+            if time.monotonic() > deadline:
+                reply, log = self.get("/readyz"), self.log.read_text()[-4000:]
+                raise AssertionError(f"the coordinator is not ready after {timeout} s: {reply}\n{log}")
+            time.sleep(0.005)
         assert self.running, f"the coordinator ended:\n{self.log.read_text()}"
 
     def kill(self) -> None:
