@@ -9,20 +9,34 @@ extension SignalingClient.Configuration {
             transport: MQTTTransport(broker: broker, certificateAuthorityFile: certificateAuthorityFile))
     }
 
-    /// Creates a configuration from texts: the broker as `mqtt://` or `mqtts://` with host and port, the user and the
-    /// device. Without `device` the client uses the device id of this installation (`DeviceID.ofThisInstallation`).
+    /// Creates a configuration from texts: the broker as `mqtt://` or `mqtts://` with host and port, or several brokers
+    /// with commas between them, the user and the device. Without `device` the client uses the device id of this installation (`DeviceID.ofThisInstallation`).
     ///
     /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid; also when all device ids
     ///   of this installation are in use.
     public init(
         user: String, broker: String, device: String? = nil, certificateAuthorityFile: String? = nil
     ) throws(SignalingError) {
-        guard let address = BrokerAddress(url: broker) else {
-            throw SignalingError(.badRequest, "broker: mqtt://[user[:password]@]host[:port] or mqtts://")
+        let transports = try Self.addresses(broker).map {
+            MQTTTransport(broker: $0, certificateAuthorityFile: certificateAuthorityFile)
         }
-        let transport = MQTTTransport(broker: address, certificateAuthorityFile: certificateAuthorityFile)
         // `??` does not keep the error's type.
         let name: String = if let device { device } else { try InstallationDevice.ofThisProcess().string }
-        try self.init(user: user, device: name, transport: transport)
+        try self.init(
+            user: user, device: name,
+            transport: transports.count == 1 ? transports[0] : TransportList(transports))
+    }
+
+    private static func addresses(_ text: String) throws(SignalingError) -> [BrokerAddress] {
+        // A single address may have a comma in its password.
+        if let address = BrokerAddress(url: text) { return [address] }
+        return try text.split(separator: ",", omittingEmptySubsequences: false).map {
+            entry throws(SignalingError) in
+            guard let address = BrokerAddress(url: String(entry)) else {
+                throw SignalingError(
+                    .badRequest, "broker: mqtt://[user[:password]@]host[:port] or mqtts://, several with commas")
+            }
+            return address
+        }
     }
 }

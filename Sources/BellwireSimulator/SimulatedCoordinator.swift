@@ -223,7 +223,7 @@ final class SimulatedCoordinator: BrokerClient {
         guard connection == self.connection else { return }
         self.connection = nil
         inbox = []
-        later(.lost)
+        later(.lost())
     }
 
     // MARK: The loop
@@ -281,16 +281,17 @@ final class SimulatedCoordinator: BrokerClient {
         switch action {
         case .connect:
             connection = world.broker.connect(self, will: nil, isDevice: false)
-            later(connection == nil ? .lost : .connected)
+            later(connection == nil ? .lost() : .connected())
         case .disconnect: disconnect()
         case .subscribe:
             if let connection { world.broker.share(connection) }
-            later(.answered)
+            later(.answered())
         case .unsubscribe:
             if let connection { world.broker.unshare(connection) }
-            later(.answered)
-        case .publish(let messages, let by): publish(messages, by: by)
-        case .note(let notice): world.tell("\(clientID): \(notice)")
+            later(.answered())
+        case .publish(let messages, at: _, let by): publish(messages, by: by)
+        case .sendCanary, .subscribeRelay, .unsubscribeRelay: break
+        case .note(let notice, _): world.tell("\(clientID): \(notice)")
         case .end: leave()
         }
     }

@@ -360,6 +360,8 @@ final class SimulatedDevice: BrokerClient {
             // The machine refuses a call only when too many calls ring, and no world has so many calls.
             case .refuse: break
             case .renewSession: renewSession()
+            // A device that moves to another broker has left its former connection before.
+            case .endTakenOver: break
             }
         }
         setTimer()

@@ -84,13 +84,13 @@ final class MemoryCoordinator: Sendable {
 
     private func perform(_ action: CoordinatorLoop.Action, _ events: inout [CoordinatorLoop.Event]) {
         switch action {
-        case .connect: events.append(.connected)
-        case .subscribe, .unsubscribe: events.append(.answered)
-        case .publish(let messages, by: _):
+        case .connect: events.append(.connected())
+        case .subscribe, .unsubscribe: events.append(.answered())
+        case .publish(let messages, at: _, by: _):
             broker.deliver(messages)
             let receipts = messages.filter { $0.receiptOf != nil }
             if !receipts.isEmpty { events.append(.taken(receipts)) }
-        case .disconnect, .note, .end: break
+        case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
         }
     }
 }

@@ -67,7 +67,19 @@ struct AccessRules: Equatable, Sendable {
             ]
             sharing = receiving
             addExamination(topics)
+            addFleet(topics)
         }
+    }
+
+    /// Adds the topics by which coordinators see whether a broker delivers, and send each other messages for the brokers
+    /// that they cannot reach.
+    private mutating func addFleet(_ topics: Topics) {
+        let own = Pattern(topics.canary(of: ""), isPrefix: true)
+        let shared = [Pattern(topics.sharedCanary), Pattern(topics.relay(to: ""), isPrefix: true)]
+        publishing += [own] + shared
+        receiving += [own] + shared
+        subscribing.append(own)
+        sharing += shared
     }
 
     /// Adds the topics on which `bellwire doctor` tries the broker.

@@ -17,7 +17,7 @@ package final class Gateway: Sendable {
     package struct Settings: Sendable {
         package var host: String
         package var port: Int
-        package var broker: BrokerAddress
+        package var brokers: [BrokerAddress]
         package var certificateAuthorityFile: String?
         /// The file with the token of a server at the broker; read for each broker connection.
         package var tokenFile: String?
@@ -31,10 +31,10 @@ package final class Gateway: Sendable {
         /// The call page that is served at `/`; nil for none.
         package var page: CallPage?
 
-        package init(host: String, port: Int, broker: BrokerAddress, name: String, lease: Milliseconds) {
+        package init(host: String, port: Int, brokers: [BrokerAddress], name: String, lease: Milliseconds) {
             self.host = host
             self.port = port
-            self.broker = broker
+            self.brokers = brokers
             self.name = name
             self.lease = lease
             http.mostStreams = StreamDeskBounds.streams
@@ -78,7 +78,7 @@ package final class Gateway: Sendable {
         }
         handler.serve(server)
         let relay = Relay.Settings(
-            broker: settings.broker, certificateAuthorityFile: settings.certificateAuthorityFile,
+            brokers: settings.brokers, certificateAuthorityFile: settings.certificateAuthorityFile,
             tokenFile: settings.tokenFile, token: settings.token, topics: settings.topics, name: settings.name)
         let lease = settings.lease
         nonisolated(unsafe) let store = store

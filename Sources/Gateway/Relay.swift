@@ -14,7 +14,8 @@ struct AskedRequest: Sendable {
 /// (docs/protocol.md, section 1, Backends). Also passes events to the streams of users. A relay belongs to one thread.
 final class Relay {
     struct Settings: Sendable {
-        var broker: BrokerAddress
+        /// The brokers of the deployment. The relay is connected to a single broker: when the connection is lost, to the next.
+        var brokers: [BrokerAddress]
         var certificateAuthorityFile: String?
         /// The file is read for each broker connection.
         var tokenFile: String?
@@ -41,6 +42,9 @@ final class Relay {
     private var subscription: Int32?
     private var isListening = false { didSet { status.update { $0.isListening = isListening } } }
     private var nextConnect: Int64 = 0
+    /// The brokers in an order of this gateway.
+    private let brokers: [BrokerAddress]
+    private var attempts = 0
     private var pause = RelayBounds.firstPause
     private var requests: OpenRequests
     private var now = SystemClock.boot.milliseconds
@@ -50,6 +54,7 @@ final class Relay {
         _ status: GatewayStatus
     ) {
         self.settings = settings
+        brokers = settings.brokers.shuffled()
         self.inbox = inbox
         self.status = status
         streams = StreamLink(desk, bearers, settings.topics, status)
@@ -80,7 +85,8 @@ final class Relay {
     // MARK: The connection
 
     private func connect() {
-        var options = MQTTConnection.Configuration(broker: settings.broker, clientID: settings.name)
+        var options = MQTTConnection.Configuration(broker: brokers[attempts % brokers.count], clientID: settings.name)
+        attempts += 1
         options.certificateAuthorityFile = settings.certificateAuthorityFile
         do throws(MQTTError) {
             if let file = settings.tokenFile {

@@ -28,8 +28,11 @@ public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
         password = url.password
     }
 
+    /// `host:port`: the name of the broker in presence, `/readyz` and metrics.
+    package var name: String { ServerURL.authority(host: host, port: port) }
+
     /// The address without the credentials, for logs.
     public var description: String {
-        "\(isTLS ? "mqtts" : "mqtt")://\(ServerURL.authority(host: host, port: port))"
+        "\(isTLS ? "mqtts" : "mqtt")://\(name)"
     }
 }

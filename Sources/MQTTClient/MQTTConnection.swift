@@ -99,6 +99,8 @@ package final class MQTTConnection {
     private var room: Int
     /// The subscribe and unsubscribe requests that the broker has not answered.
     private var subscribing: Set<UInt16> = []
+    /// The subscribe requests that the broker may refuse.
+    private var optional: Set<UInt16> = []
     private var lastIdentifier: UInt16 = 0
     private var awaited: Set<UInt16> = []
     private var answered: [(identifier: Int32, isTaken: Bool)] = []
@@ -171,19 +173,20 @@ package final class MQTTConnection {
     package func poll(
         milliseconds: Int32, reads: Bool = true, others: UnsafeMutablePointer<pollfd>? = nil, count: Int = 1
     ) throws(MQTTError) -> [MQTTMessage] {
-        acknowledged.removeAll(keepingCapacity: true)
-        let wasConnecting = state == .connecting
-        do throws(MQTTError) {
+        try guarding { () throws(MQTTError) in
             try flush()
             guard let stream else { throw lost() }
             let arrived = wait(milliseconds, for: stream, reads: reads, others, others == nil ? 0 : count)
-            // The end of the connection is noticed also without `reads`: otherwise `poll` would return at once again
-            // and again.
-            if reads || arrived { try receive(stream, isReadable: arrived) }
-            try keepAlive(SystemClock.boot.milliseconds)
-            // Acknowledgments wait for the next published messages; messages that the broker has made room for are sent
-            // at once.
-            if hasReleased || isAboutToAsk { try flush() }
+            return try receive(isReadable: arrived, reads: reads)
+        }
+    }
+
+    /// Runs an operation of a turn. An error ends the connection.
+    private func guarding<Result>(_ operation: () throws(MQTTError) -> Result) throws(MQTTError) -> Result {
+        let wasConnecting = state == .connecting
+        let result: Result
+        do throws(MQTTError) {
+            result = try operation()
         } catch {
             if case .closed = state {} else { state = .closed(reason: error.message) }
             guard wasConnecting, error.kind == .lost else { throw error }
@@ -192,9 +195,44 @@ package final class MQTTConnection {
             throw error.because("before CONNECT was answered: is it a port for MQTT \(kind)?")
         }
         if case .closed = state { throw lost() }
+        return result
+    }
+
+    private func receive(isReadable: Bool, reads: Bool) throws(MQTTError) -> [MQTTMessage] {
+        acknowledged.removeAll(keepingCapacity: true)
+        guard let stream else { throw lost() }
+        // The end of the connection is noticed also without `reads`: otherwise `poll` would return at once again and
+        // again.
+        if reads || isReadable { try receive(stream, isReadable: isReadable) }
+        try keepAlive(SystemClock.boot.milliseconds)
+        // Acknowledgments wait for the next published messages; messages that the broker has made room for are sent at
+        // once.
+        if hasReleased || isAboutToAsk { try flush() }
         defer { inbox.removeAll(keepingCapacity: true) }
         return inbox
     }
+
+    /// Sends the collected packets. Returns the descriptor and events to wait for, for an owner that waits for several
+    /// connections at a time and then calls `receive`.
+    package func prepareToWait(reads: Bool) throws(MQTTError) -> pollfd {
+        try guarding { () throws(MQTTError) in
+            try flush()
+            guard let stream else { throw lost() }
+            let events = (reads ? POLLIN : 0) | (stream.waitsForSocket(output) ? POLLOUT : 0)
+            return pollfd(fd: stream.descriptor, events: Int16(events), revents: 0)
+        }
+    }
+
+    /// Returns the messages that have arrived, as `poll` does, without waiting. `events` are the events of the
+    /// descriptor that `prepareToWait` returned.
+    package func receive(_ events: Int16, reads: Bool) throws(MQTTError) -> [MQTTMessage] {
+        try guarding { () throws(MQTTError) in
+            try receive(isReadable: events & ~Int16(POLLOUT) != 0, reads: reads)
+        }
+    }
+
+    /// Whether `receive` has messages to return although the descriptor is quiet.
+    package func hasWork(reads: Bool) -> Bool { mayHoldMore && reads }
 
     /// Waits. Returns whether the stream can be read.
     private func wait(
@@ -273,7 +311,8 @@ package final class MQTTConnection {
             inbox.append(message)
         case .publishAnswer(let identifier, let reason): publishAnswered(identifier, reason)
         case .subscriptionAnswer(let identifier, let isGranted):
-            guard isGranted else {
+            let isOptional = optional.remove(identifier) != nil
+            guard isGranted || isOptional else {
                 isRefused = true
                 throw closed("the broker refuses a subscription")
             }
@@ -385,13 +424,17 @@ package final class MQTTConnection {
     }
 
     /// Subscribes. Returns the packet identifier; `acknowledged` contains this identifier once the broker has answered.
-    /// - Parameter wantsRetained: whether the broker sends the messages that it has retained.
+    /// - Parameters:
+    ///   - wantsRetained: whether the broker sends the messages that it has retained.
+    ///   - isOptional: whether the connection goes on when the broker refuses the subscription.
     package func subscribe(
-        _ filter: String, qos: QoS, wantsRetained: Bool = false
+        _ filter: String, qos: QoS, wantsRetained: Bool = false, isOptional: Bool = false
     ) throws(MQTTError) -> Int32 {
-        try request(filter) {
+        let identifier = try request(filter) {
             $0.appendSubscribe(filter, qos: qos, wantsRetained: wantsRetained, identifier: $1)
         }
+        if isOptional { optional.insert(UInt16(identifier)) }
+        return identifier
     }
 
     package func unsubscribe(_ filter: String) throws(MQTTError) -> Int32 {

@@ -10,17 +10,20 @@ extension RedisCallStore {
         return devices.count < 2 ? devices : devices.sorted { $0.device < $1.device }
     }
 
-    /// Reads a device's entry, which is "online:since:seen:session".
+    /// Reads a device's entry, which is "online:since:seen:session". `online` is 0, 1, or 2 for an online device whose
+    /// broker is known; the session is then "broker session".
     private func presence(_ user: UserID, _ name: RedisBytes, _ value: RedisBytes) -> DevicePresence? {
         var rest = value
         guard let online = rest.part(before: UInt8(ascii: ":")),
             let since = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time),
             let seen = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time),
-            let device = name.text.flatMap(DeviceID.init), let session = rest.text
+            let device = name.text.flatMap(DeviceID.init)
         else { return nil }
+        let broker = online.elementsEqual("2".utf8) ? rest.part(before: UInt8(ascii: " "))?.text : nil
+        guard let session = rest.text else { return nil }
         return DevicePresence(
             device: DeviceAddress(userID: user, deviceID: device), session: session,
-            isOnline: online.elementsEqual("1".utf8), since: since, seen: seen)
+            isOnline: broker != nil || online.elementsEqual("1".utf8), since: since, seen: seen, broker: broker)
     }
 
     package func cameOnline(
@@ -30,12 +33,26 @@ extension RedisCallStore {
             policy.lease, Milliseconds(policy.maxDevices),
             Milliseconds(policy.devicesKnown),
         ]
-        return try await runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
+        let replies = try await runPresence(.online, sessions, bounds)
+        var outcomes: [OnlineOutcome] = []
+        for (session, reply) in zip(sessions, replies) {
+            // The former session at another broker, "broker session"; otherwise 1, or 0 for a session that is over.
+            if var former = reply.bytes, let broker = former.part(before: UInt8(ascii: " "))?.text,
+                let id = former.text
+            {
+                outcomes.append(.current(takenOver: DeviceSession(session.device, id: id, broker: broker)))
+            } else {
+                outcomes.append(try reply.number() == 1 ? .current() : .over)
+            }
+        }
+        return outcomes
     }
 
     package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         let bounds = [policy.sessionMemory, Milliseconds(policy.sessionsRemembered), policy.lease]
-        return try await runPresence(.offline, sessions, bounds).map { $0 == 1 }
+        var ended: [Bool] = []
+        for reply in try await runPresence(.offline, sessions, bounds) { ended.append(try reply.number() == 1) }
+        return ended
     }
 
     package func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
@@ -44,26 +61,25 @@ extension RedisCallStore {
 
     private func runPresence(
         _ script: RedisScript, _ sessions: [DeviceSession], _ bounds: [Milliseconds]
-    ) async throws(StoreError) -> [Int64] {
+    ) async throws(StoreError) -> [RedisReply] {
         let keys =
             switch script {
             case .renew: ["presence"]
             case .online: ["presence", "over", "profile"]
             default: ["presence", "over"]
             }
-        var pipeline = try session.pipeline()
+        var pipeline = try self.session.pipeline()
         let now = try await now()
         for session in sessions {
-            pipeline.script(script, keys: keys.count, arguments: 3 + bounds.count) {
+            pipeline.script(script, keys: keys.count, arguments: 4 + bounds.count) {
                 for name in keys { $0.add(key(session.device.userID, name)) }
                 $0.add(session.device.deviceID.string)
                 $0.add(session.id)
                 $0.add(now)
                 for bound in bounds { $0.add(bound) }
+                $0.add(session.broker ?? "")
             }
         }
-        var results: [Int64] = []
-        for reply in try await session.run(pipeline, isWrite: true) { results.append(try reply.number()) }
-        return results
+        return try await self.session.run(pipeline, isWrite: true)
     }
 }

@@ -29,13 +29,14 @@ package enum RedisScript: CaseIterable {
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
     /// Notes that a device came online. KEYS: presence, ended sessions, profile. ARGV: device, session, now, life of an
-    /// entry, bound on online devices, bound on known devices. Returns 1, or 0 when the session has ended.
+    /// entry, bound on online devices, bound on known devices, broker. Returns 1, 0 when the session has ended, or the
+    /// former session of the device at another broker: "broker session".
     case online
     /// Notes that a device went offline. KEYS: presence, ended sessions. ARGV: device, session, now, how long an ended
-    /// session is remembered, bound on remembered sessions, life of an entry. Returns 1 when this ended the device's
-    /// current session.
+    /// session is remembered, bound on remembered sessions, life of an entry, broker. Returns 1 when this ended the
+    /// device's current session.
     case offline
-    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry.
+    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "".
     case renew
     /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
     /// entry, its score when it was read, its new score or "". Returns 1, or 0 when the entry was written anew since.
@@ -286,17 +287,24 @@ package enum RedisScript: CaseIterable {
         return excess
         """
 
-    /// A device's entry is "online:since:seen:session".
+    /// A device's entry is "online:since:seen:session"; `online` is 2 for an online device whose broker is known, and the
+    /// session is then "broker session". The last argument is the broker of the session, or "".
     private static let sharedPresence = """
-        local now = tonumber(ARGV[3])
+        local now, broker = tonumber(ARGV[3]), ARGV[#ARGV]
         local function read(entry)
           if not entry then return nil end
           local online, since, seen, session = string.match(entry, '^(%d):(%d+):(%d+):(.*)$')
-          return { online = online == '1', since = tonumber(since), seen = tonumber(seen), session = session }
+          local at = ''
+          if online == '2' then at, session = string.match(session, '^([^ ]*) (.*)$') end
+          return { online = online ~= '0', since = tonumber(since), seen = tonumber(seen), session = session, broker = at }
         end
-        local function write(device, online, since, seen, session)
+        local function write(device, online, since, seen, session, at)
+          if at and at ~= '' then online, session = 2, at .. ' ' .. session end
           -- The format %s would end at U+0000.
           redis.call('HSET', KEYS[1], device, string.format('%d:%.0f:%.0f:', online, since, seen) .. session)
+        end
+        local function isSession(known, session)
+          return known.session == session and (known.broker == '' or broker == '' or known.broker == broker)
         end
 
         """
@@ -308,8 +316,8 @@ package enum RedisScript: CaseIterable {
         redis.call('HSETNX', KEYS[3], 'since', string.format('%.0f', now))
         local known = read(redis.call('HGET', KEYS[1], device))
         local since = now
-        if known and known.online and known.session == session and known.seen + lease > now then since = known.since end
-        write(device, 1, since, now, session)
+        if known and known.online and isSession(known, session) and known.seen + lease > now then since = known.since end
+        write(device, 1, since, now, session, broker)
         local entries = redis.call('HGETALL', KEYS[1])
         local others, offline = {}, {}
         for i = 1, #entries, 2 do
@@ -331,6 +339,10 @@ package enum RedisScript: CaseIterable {
           if offline[i] then redis.call('HDEL', KEYS[1], offline[i].name) end
         end
         redis.call('PEXPIRE', KEYS[1], lease)
+        if known and known.online and known.seen + lease > now and known.broker ~= '' and broker ~= ''
+          and known.broker ~= broker then
+          return known.broker .. ' ' .. known.session
+        end
         return 1
         """
 
@@ -343,7 +355,7 @@ package enum RedisScript: CaseIterable {
           redis.call('PEXPIRE', KEYS[2], memory)
         end
         local known = read(redis.call('HGET', KEYS[1], device))
-        if not known or not known.online or known.session ~= session then return 0 end
+        if not known or not known.online or not isSession(known, session) then return 0 end
         write(device, 0, known.since, now, session)
         redis.call('PEXPIRE', KEYS[1], ARGV[6])
         return 1
@@ -352,7 +364,7 @@ package enum RedisScript: CaseIterable {
     private static let renewBody = """
         local known = read(redis.call('HGET', KEYS[1], ARGV[1]))
         if not known or not known.online or known.seen + tonumber(ARGV[4]) <= now then return 0 end
-        write(ARGV[1], 1, known.since, now, known.session)
+        write(ARGV[1], 1, known.since, now, known.session, known.broker)
         redis.call('PEXPIRE', KEYS[1], ARGV[4])
         return 1
         """

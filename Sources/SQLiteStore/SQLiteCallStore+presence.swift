@@ -2,18 +2,31 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Presence: a row for each device, and the sessions that are over.
+/// Presence: a row for each device, and the sessions that are over. `online` is 0, 1, or 2 for an online device whose
+/// broker is known; `session` is then "broker session".
 extension SQLiteCallStore {
     func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
         try database.query(
-            "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user)
-        ) { row in
-            row.device(0).map {
-                DevicePresence(
-                    device: $0, session: row.text(2), isOnline: row.integer(3) != 0, since: row.integer(4),
-                    seen: row.integer(5))
-            }
-        }
+            "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user),
+            read: presence)
+    }
+
+    private func presence(of device: DeviceAddress) throws(StoreError) -> DevicePresence? {
+        try database.query(
+            """
+            SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=? AND device_id=?
+            """, .id(device.userID), .id(device.deviceID), read: presence
+        ).first
+    }
+
+    private func presence(_ row: SQLiteRow) -> DevicePresence? {
+        guard let device = row.device(0) else { return nil }
+        let (online, text) = (row.integer(3), row.text(2))
+        let space = online == 2 ? text.utf8.firstIndex(of: UInt8(ascii: " ")) : nil
+        return DevicePresence(
+            device: device, session: space.map { String(text[text.utf8.index(after: $0)...]) } ?? text,
+            isOnline: online != 0, since: row.integer(4), seen: row.integer(5),
+            broker: space.map { String(text[..<$0]) })
     }
 
     package func cameOnline(
@@ -37,16 +50,18 @@ extension SQLiteCallStore {
             .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now)
         ) { $0.integer(0) }
         guard over.isEmpty else { return .over }
+        let known = try presence(of: device)
+        let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session) } ?? false
         try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
         try database.run(
             "DELETE FROM presence WHERE user_id=?1 AND seen+?2<=?3 AND device_id<>?4", .id(device.userID),
             .integer(policy.lease), .integer(now), .id(device.deviceID))
         try database.run(
             """
-            INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
-            ON CONFLICT(user_id, device_id) DO UPDATE SET
-            since=CASE WHEN online AND session=?3 AND seen+?5>?4 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
-            """, .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now), .integer(policy.lease))
+            INSERT OR REPLACE INTO presence VALUES(?,?,?,?,?,?)
+            """, .id(device.userID), .id(device.deviceID),
+            .text(session.broker.map { "\($0) \(session.id)" } ?? session.id),
+            .integer(session.broker == nil ? 1 : 2), .integer(continues ? known!.since : now), .integer(now))
         try database.run(
             """
             DELETE FROM presence WHERE user_id=?1 AND device_id IN
@@ -59,7 +74,7 @@ extension SQLiteCallStore {
             (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
             """, .id(device.userID),
             .integer(Int64(policy.devicesKnown)))
-        return .current
+        return .current(takenOver: known?.session(takenOverBy: session, at: now, lease: policy.lease))
     }
 
     package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
@@ -70,10 +85,14 @@ extension SQLiteCallStore {
             for session in sessions {
                 let device = session.device
                 if !session.id.isEmpty { try rememberOver(device, session.id, now, policy) }
-                ended.append(
-                    try database.run(
-                        "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
-                        .integer(now), .id(device.userID), .id(device.deviceID), .text(session.id)) > 0)
+                guard let known = try presence(of: device), known.isOnline, known.isSession(session) else {
+                    ended.append(false)
+                    continue
+                }
+                try database.run(
+                    "UPDATE presence SET online=0, session=?, seen=? WHERE user_id=? AND device_id=?",
+                    .text(session.id), .integer(now), .id(device.userID), .id(device.deviceID))
+                ended.append(true)
             }
             return ended
         }

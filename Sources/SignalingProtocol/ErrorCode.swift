@@ -71,13 +71,15 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
     public var retryAfter: Int?
     /// With `sessionOver`: the session that has ended.
     public var session: String?
+    /// With `sessionOver`: why the session has ended; `takenOver` when the device has a newer session at another broker.
+    public var reason: String?
     /// With `badRequest`: whether this device has used the request's `id` for another request. A gateway answers such a
     /// request with another status.
     package var isIDUsed = false
 
     public init(
         _ code: ErrorCode, _ message: String, state: String? = nil, callID: CallID? = nil, retryAfter: Int? = nil,
-        session: String? = nil
+        session: String? = nil, reason: String? = nil
     ) {
         self.code = code
         self.message = message
@@ -85,6 +87,7 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
         self.callID = callID
         self.retryAfter = retryAfter
         self.session = session
+        self.reason = reason
     }
 
     public var description: String { "\(code): \(message)" }
@@ -99,6 +102,7 @@ extension SignalingError {
             writer.field("callID", callID?.string)
             writer.field("retryAfter", retryAfter)
             writer.field("session", session)
+            writer.field("reason", reason)
             if isIDUsed { writer.field("idUsed", true) }
         }
     }
@@ -109,7 +113,7 @@ extension SignalingError {
         self.init(
             ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,
             callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init),
-            session: json["session"]?.string)
+            session: json["session"]?.string, reason: json["reason"]?.string)
         isIDUsed = json["idUsed"]?.bool ?? false
     }
 }

@@ -47,6 +47,18 @@ public struct Topics: Sendable, Equatable {
         ["$share/\(group)/\(root)/up/#", "$share/\(group)/\(root)/presence/#"]
     }
 
+    /// The prefix of all topics to devices.
+    package var allDown: String { "\(root)/down/" }
+
+    /// The topic on which a coordinator sends itself messages, to see whether the broker delivers.
+    package func canary(of coordinator: String) -> String { "\(root)/canary/\(coordinator)" }
+    /// The topic of the same messages through the shared subscription.
+    package var sharedCanary: String { "\(root)/canary" }
+
+    /// The topic for messages that a coordinator with a connection to `broker` is to publish there. The final topic is
+    /// the message's Response Topic.
+    package func relay(to broker: String) -> String { "\(root)/relay/\(broker)" }
+
     /// The MQTT client id of a device. The broker keeps a single connection per client id; a newer connection replaces
     /// the older.
     package static func clientID(_ device: DeviceAddress) -> String {
@@ -78,6 +90,10 @@ package enum InboundTopic: Equatable, Sendable {
     case refused(mirror: String)
     /// A topic of another root, or with too few levels. There is no topic of the sender alone for an answer.
     case foreign
+    /// A coordinator's message to itself.
+    case canary
+    /// A message for the broker with this name, from a coordinator without a connection to that broker.
+    case relay(String)
 }
 
 extension Topics {
@@ -91,7 +107,11 @@ extension Topics {
         var levels = Levels(rest: topic[root.utf8.count...])
         guard let first = levels.next(), first.isEmpty, let kind = levels.next() else { return .foreign }
         let isUp = kind.elementsEqual("up".utf8)
-        guard isUp || kind.elementsEqual("presence".utf8) else { return .foreign }
+        guard isUp || kind.elementsEqual("presence".utf8) else {
+            if kind.elementsEqual("canary".utf8) { return .canary }
+            guard kind.elementsEqual("relay".utf8), !levels.isOver else { return .foreign }
+            return String(levels.rest).map(InboundTopic.relay) ?? .foreign
+        }
         let own = levels.rest
         guard let user = levels.next(), let device = levels.next() else { return .foreign }
         guard levels.isOver, let userID = Self.decode(user), let deviceID = String(device).flatMap(DeviceID.init) else {

@@ -144,7 +144,7 @@ struct Device {
             case .succeed(let id, _): "\(id) ok"
             case .fail(let id, let error): "\(id) \(error.code)"
             case .answer(let id, _): "\(id) ok"
-            case .publish, .publishPresence, .deliver, .renewToken, .renewSession, .refuse: nil
+            case .publish, .publishPresence, .deliver, .renewToken, .renewSession, .endTakenOver, .refuse: nil
             }
         }
     }

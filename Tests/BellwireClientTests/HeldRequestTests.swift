@@ -100,7 +100,7 @@ import Testing
                 #expect(!isHeld, "\(request)")
             case .succeed(let id, _), .answer(let id, _), .fail(let id, _):
                 #expect(open.remove(id) != nil, "a second outcome of \(id)")
-            case .publish, .publishPresence, .deliver, .refuse, .renewSession, .renewToken: break
+            case .publish, .publishPresence, .deliver, .refuse, .renewSession, .endTakenOver, .renewToken: break
             }
         }
     }

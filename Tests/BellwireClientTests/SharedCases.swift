@@ -166,6 +166,7 @@ private struct Runner {
         case .fail(let id, let error): ["fail": id.string, "code": error.code.rawValue]
         case .refuse(let callID): ["refuse": callID.string]
         case .renewSession: ["renewSession": true]
+        case .endTakenOver: ["endTakenOver": true]
         case .renewToken: ["renewToken": true]
         }
     }

@@ -48,14 +48,14 @@ final class WorldCoordinator {
         var acks: [InboundMessage] = []
         for action in actions {
             switch action {
-            case .connect: answers.append(.connected)
-            case .subscribe, .unsubscribe: answers.append(.answered)
-            case .publish(let messages, let by):
+            case .connect: answers.append(.connected())
+            case .subscribe, .unsubscribe: answers.append(.answered())
+            case .publish(let messages, at: _, let by):
                 guard world.clock.now < by, !world.diesBeforePublishing else { continue }
                 acks += world.publish(messages)
                 let receipts = messages.filter { $0.receiptOf != nil }
                 if !receipts.isEmpty { answers.append(.taken(receipts)) }
-            case .disconnect, .note, .end: break
+            case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
             }
         }
         for answer in answers { handle(answer) }

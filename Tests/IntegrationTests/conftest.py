@@ -23,6 +23,7 @@ from harness import (
     World,
     on_each_store,
 )
+from harness.fleet import Fleet
 from harness.gateway import Gateway
 from harness.ledger import Ledger
 from harness.push_providers import PushProviders
@@ -47,8 +48,10 @@ class Deployments:
         self.ledgers[broker] = Ledger(Contract.load(_SCHEMAS), broker.tap)
         return broker
 
-    def service(self, broker: Broker, directory: Path, **options: Any) -> Service:
-        service = Service(broker.url, directory, start=False, **{k: v for k, v in options.items() if k != "start"})
+    def service(self, broker: Broker | str, directory: Path, **options: Any) -> Service:
+        """`broker`: or the addresses of several."""
+        url = broker if isinstance(broker, str) else broker.url
+        service = Service(url, directory, start=False, **{k: v for k, v in options.items() if k != "start"})
         self.services.append(service)
         if options.get("start", True):
             service.start()
@@ -282,14 +285,14 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._brokers: list[Broker] = []
-        self._worlds: list[World] = []
+        self._worlds: list[World | Fleet] = []
 
     def broker(self, start: bool = True) -> Broker:
         broker = _deployments.broker(self._directory / f"broker-{len(self._brokers)}", start)
         self._brokers.append(broker)
         return broker
 
-    def service(self, broker: Broker, name: str = "coordinator", **options: Any) -> Service:
+    def service(self, broker: Broker | str, name: str = "coordinator", **options: Any) -> Service:
         """All services of a rig share one store."""
         return _deployments.service(broker, self._directory / "store", name=name, **options)
 
@@ -301,8 +304,20 @@ class Rig:
         )
 
     def people(self, broker: Broker, *services: Service) -> World:
-        self._worlds.append(World(broker, *services))
-        return self._worlds[-1]
+        world = World(broker, *services)
+        self._worlds.append(world)
+        return world
+
+    def fleet(self, brokers: int, replicas: int = 1, **options: Any) -> Fleet:
+        """Brokers that know nothing of each other, with coordinators that serve all of them."""
+        made = [self.broker() for _ in range(brokers)]
+        url = ",".join(broker.url for broker in made)
+        services = [self.service(url, f"coordinator-{number + 1}", **options) for number in range(replicas)]
+        fleet = Fleet(made, services)
+        self._worlds.append(fleet)
+        for place in range(brokers):
+            fleet.await_state(place, "serving", 10)
+        return fleet
 
     def close(self) -> None:
         for world in self._worlds:

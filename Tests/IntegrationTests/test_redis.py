@@ -353,7 +353,7 @@ def test_a_redis_that_evicts_keys_is_warned_of_once(deploy: Deploy, tmp_path: Pa
 
     try:
         wait_until(lambda: warnings() == 1, 5, "the log says so")
-        assert f"warning: maxmemory-policy is {policy}" in service.get("/readyz")[1]
+        assert f"maxmemory-policy is {policy}" in service.get("/readyz")[1]
         metrics = service.metrics()
         assert metrics['bellwire_store_hazard{hazard="evicts"}'] == 1
         assert metrics['bellwire_store_hazard{hazard="keepsNothing"}'] == 0

@@ -230,7 +230,7 @@ def test_a_redis_that_turns_out_to_be_another_deployments_serves_nothing(rig: An
         service.start(ready=False)
         wait_until(lambda: service.status("/readyz") == 503, 10, "not ready")
         redis.start()
-        wait_until(lambda: '"second/root"' in service.get("/readyz")[1], 10, "the reason")
+        wait_until(lambda: "second/root" in service.get("/readyz")[1], 10, "the reason")
         assert service.running and service.status("/readyz") == 503
         redis.command("SET", "bellwire:deployment", "first/root")
         service.wait_ready()

@@ -144,6 +144,7 @@ final class ClientDriver: Sendable {
             case .fail(let id, let error): complete(id, .failure(error), &state)
             case .refuse: refusals.wrappingAdd(1, ordering: .relaxed)
             case .renewSession: state.endings?.yield(nil)
+            case .endTakenOver: state.endings?.yield(BellwireTransportError(.takenOver, Self.takenOver))
             case .renewToken: askForToken()
             }
         }

@@ -115,6 +115,7 @@ extension ClientMachine {
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
+        if error.reason == "takenOver" { return [.endTakenOver] }
         // Reconnecting always has a pause; the service answers the presence that is published after the pause.
         if let last = lastSessionRenewal, now - last < Self.sessionPause {
             presence.isAwaitingWelcome = true

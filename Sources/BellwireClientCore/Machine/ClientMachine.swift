@@ -62,6 +62,8 @@ package struct ClientMachine: Sendable {
         case refuse(CallID)
         /// Asks for a connection with another session and will: the service considers this session ended.
         case renewSession
+        /// Ends the connection for good: the device has a newer session at another broker.
+        case endTakenOver
         /// Asks for a connection with another token of the app, since the present token ends soon.
         case renewToken
     }

@@ -73,7 +73,7 @@ package enum DevCommand {
         let directory = arguments.text("data") ?? ".bellwire"
         let page = try PageOptions.devPage(arguments, webSocketPort: webSocketPort)
         var configuration = Coordinator.Configuration(
-            broker: BrokerAddress(host: "127.0.0.1", port: port), id: "coordinator-dev")
+            brokers: [BrokerAddress(host: "127.0.0.1", port: port)], id: "coordinator-dev")
         configuration.settings = try SettingsOptions.settings(arguments)
         configuration.turn = try TurnOptions.servers(arguments)
         let log = Log(level: try LogOptions.level(arguments), coordinator: configuration.id)
@@ -82,7 +82,7 @@ package enum DevCommand {
         guard mkdir(directory, 0o755) == 0 || errno == EEXIST else {
             throw DeploymentError("\(directory): \(String(cString: strerror(errno)))")
         }
-        let status = CoordinatorStatus()
+        let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
         let signals = TerminationSignals()
         signals.onSignal { status.stop() }
         let store = directory + "/bellwire.db"
@@ -119,7 +119,7 @@ package enum DevCommand {
         guard !status.isStopRequested else { return }
         let topics = configuration.settings.topics
         let gateway = try DevGateway(
-            port: gatewayPort, directory: directory, store: store, broker: configuration.broker, topics: topics,
+            port: gatewayPort, directory: directory, store: store, broker: configuration.brokers[0], topics: topics,
             lease: configuration.settings.presence.lease, page: page)
         defer { gateway.stop() }
         writeOutput("gateway      http://127.0.0.1:\(gateway.port)  token \(gateway.token)")
@@ -127,7 +127,7 @@ package enum DevCommand {
             page == nil
                 ? "call page    not built: scripts/run builds it where nodejs, esbuild and node-typescript are installed"
                 : "call page    http://127.0.0.1:\(gateway.port)/  open it in two tabs")
-        demonstrate(Demonstration(broker: configuration.broker, topics: topics, rounds: rounds), state)
+        demonstrate(Demonstration(broker: configuration.brokers[0], topics: topics, rounds: rounds), state)
         try withExtendedLifetime(server) {
             let howTo = HowToConnect.text(port: port, topics: topics, gateway)
             try supervise(status, broker, state, isOnce: arguments.isSet("once"), howTo: howTo)

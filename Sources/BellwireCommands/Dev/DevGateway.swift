@@ -38,7 +38,7 @@ struct DevGateway {
         tokenFile = directory + "/server-token"
         try writeFile(Array((self.token + "\n").utf8), to: tokenFile, mode: 0o600)
         var settings = Gateway.Settings(
-            host: "127.0.0.1", port: port, broker: broker, name: "gateway-dev", lease: lease)
+            host: "127.0.0.1", port: port, brokers: [broker], name: "gateway-dev", lease: lease)
         settings.topics = topics
         settings.page = page
         let store = try SQLiteCallStore(path: path, lease: lease, isVisited: true)

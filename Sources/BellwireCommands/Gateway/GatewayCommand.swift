@@ -26,7 +26,7 @@ package enum GatewayCommand {
         ] + ConnectionOptions.all + [
             Option(
                 "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
-                "mqtt://[user[:password]@]host:port, or mqtts://"),
+                "mqtt://[user[:password]@]host:port, or mqtts://; several brokers with commas"),
             Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
             Option(
                 "token-file", "FILE", default: "",
@@ -100,7 +100,7 @@ package enum GatewayCommand {
         let gateway = try Gateway(settings, own, bearers, status)
         log(
             .info, "gateway starts",
-            ["name": settings.name, "port": "\(gateway.port)", "broker": settings.broker.description])
+            ["name": settings.name, "port": "\(gateway.port)", "broker": settings.brokers.map(\.description).joined(separator: ",")])
 
         let end = DispatchSemaphore(value: 0)
         signals.onSignal { end.signal() }
@@ -131,10 +131,9 @@ package enum GatewayCommand {
         guard RequestID(name) != nil else {
             throw UsageError("bellwire gateway: --name \(name): expected 1 to 64 of A-Z a-z 0-9 _ -")
         }
-        let broker = try arguments.required(
-            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
+        let brokers = try BrokerList.addresses(arguments)
         var settings = Gateway.Settings(
-            host: address.host, port: address.port, broker: broker, name: name,
+            host: address.host, port: address.port, brokers: brokers, name: name,
             lease: try SettingsOptions.presenceLease(arguments))
         settings.certificateAuthorityFile = try arguments.file("broker-ca")
         settings.tokenFile = try arguments.file("token-file")

@@ -125,7 +125,7 @@ package final class Phone {
         guard !isConnected else { return }
         isConnected = true
         let address = "\(settings.user) on \(settings.device)"
-        timeline.line("connected", "connected to \(settings.broker) as \(address)") { writer in
+        timeline.line("connected", "connected to \(settings.brokers) as \(address)") { writer in
             writer.field("user", settings.user.string)
             writer.field("device", settings.device.string)
         }

@@ -20,7 +20,8 @@ struct PhoneSettings {
     let role: Role
     let user: UserID
     let device: DeviceID
-    let broker: BrokerAddress
+    /// The brokers' addresses without credentials.
+    let brokers: String
     /// The configuration of the client, with its broker.
     private(set) var client: SignalingClient.Configuration
     let mode: CallMode
@@ -96,7 +97,7 @@ extension PhoneSettings {
         let name = arguments.command.name
         user = try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init)
         device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init) ?? Self.randomDevice()
-        broker = try BrokerAccess.address(arguments)
+        brokers = try BrokerList.addresses(arguments).map(\.description).joined(separator: ",")
         client = try BrokerAccess.configuration(user, device, arguments)
         client.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
         mode = try arguments.required("mode", "common or advanced", CallMode.init)

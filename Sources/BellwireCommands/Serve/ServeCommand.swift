@@ -17,7 +17,7 @@ package enum ServeCommand {
         ConfigFile.option,
         Option(
             "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
-            "mqtt://[user[:password]@]host:port, or mqtts://"),
+            "mqtt://[user[:password]@]host:port, or mqtts://; several brokers with commas"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
         Option("broker-cert", "FILE", default: "", "this coordinator's certificate, where the broker asks for one"),
         Option("broker-key", "FILE", default: "", "the certificate's private key"),
@@ -75,7 +75,7 @@ package enum ServeCommand {
             beside: store, log: log
         ) { try StoreOptions.open(arguments, settings) }
         media?.configure(&configuration)
-        let status = CoordinatorStatus()
+        let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
         status.alsoShow(allMetrics(delivery, push, media))
         let server = try statusServer(arguments, status)
 
@@ -94,13 +94,12 @@ package enum ServeCommand {
 
     private static func coordinatorConfiguration(_ arguments: Arguments) throws(UsageError) -> Coordinator.Configuration
     {
-        let broker = try arguments.required(
-            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
+        let brokers = try BrokerList.addresses(arguments)
         let id = arguments.text("id").flatMap { $0.isEmpty ? nil : $0 } ?? "coordinator-" + randomHex(bytes: 6)
         guard StoreOptions.isName(id) else {
             throw UsageError("bellwire serve: --id \(id): expected 1 to 64 of A-Z a-z 0-9 . _ -")
         }
-        var configuration = Coordinator.Configuration(broker: broker, id: id)
+        var configuration = Coordinator.Configuration(brokers: brokers, id: id)
         configuration.group = try arguments.required("group", "1 to 64 of A-Z a-z 0-9 . _ -") {
             StoreOptions.isName($0) ? $0 : nil
         }

@@ -37,6 +37,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case callsNotPushed
     case publicationsDropped
     case publicationsRefused
+    case messagesRelayed
     case brokerConnections
     case mediaSessions
 }

@@ -27,8 +27,13 @@ package struct ServiceSettings: Sendable, Equatable {
     package var media: MediaUse?
     /// This coordinator's name in timelines.
     package var coordinator = "coordinator"
+    /// The names of the deployment's brokers, 1 to `BrokerSet.mostBrokers`.
+    package var brokers: [BrokerName] = ["broker"]
 
     package init() {}
+
+    /// Whether the deployment has several brokers, so that a message has to be routed.
+    package var isRouting: Bool { brokers.count > 1 }
 }
 
 /// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,

@@ -54,10 +54,13 @@ package struct ReplyPath: Sendable, Equatable {
     package var level: String?
     /// Whether a response is wanted; false for requests of the service itself.
     package var isWanted = true
+    /// The broker from which the request came.
+    package var brokers = BrokerSet.all
 
-    package init(correlationData: [UInt8]? = nil, level: String? = nil) {
+    package init(correlationData: [UInt8]? = nil, level: String? = nil, brokers: BrokerSet = .all) {
         self.correlationData = correlationData
         self.level = level
+        self.brokers = brokers
     }
 }
 

@@ -3,6 +3,8 @@ import SignalingProtocol
 
 /// Decodes inbound messages into queued requests, charges their senders, and returns errors for messages that cannot be
 /// served. Each batch of inbound messages has its own intake.
+///
+/// More than 200 lines: each kind of inbound message has its rules of admission.
 struct Intake {
     private let settings: ServiceSettings
     private let encoder: MessageEncoder
@@ -21,14 +23,22 @@ struct Intake {
     }
 
     mutating func read(_ message: InboundMessage) {
+        let topic = settings.topics.parse(message.topic)
+        switch topic {
+        // The loop has noted that the broker delivers messages.
+        case .canary: return
+        case .relay(let broker): return relay(message, to: broker)
+        case .up, .presence, .refused, .foreign: break
+        }
         counts.add(.messagesReceived)
         guard !message.isRetained else {
             counts.add(.messagesRefused, "retained")
             return
         }
-        switch settings.topics.parse(message.topic) {
+        switch topic {
+        case .canary, .relay: break
         case .foreign: counts.add(.messagesRefused, "foreign")
-        case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
+        case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror, message)
         case .up(let device): contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
         case .presence(let device):
             if let change = readPresence(message, of: device) {
@@ -49,11 +59,11 @@ struct Intake {
                 refusals.append(
                     encoder.response(
                         request.id, .failure(error), to: device,
-                        ReplyPath(of: message, to: device, settings.topics)))
+                        ReplyPath(of: message, to: device, settings.topics, brokers(of: message))))
                 return nil
             }
             let received = ReceivedRequest(
-                device: device, request: request, path: ReplyPath(of: message, to: device, settings.topics))
+                device: device, request: request, path: ReplyPath(of: message, to: device, settings.topics, brokers(of: message)))
             return isAdmitted(received) ? content(of: received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)
@@ -61,10 +71,11 @@ struct Intake {
                 excess(.device(device)) ?? excess(.signals(device.userID))
                 ?? budgets.debt(.sentBytes(device.userID), now, &counts)
             if let retryAfter {
-                refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
+                refuse(.rateLimited(retryAfter), topic: settings.topics.down(device), message)
                 return nil
             }
-            return .call(signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal)))
+            let path = ReplyPath(brokers: brokers(of: message))
+            return .call(signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal, path: path)))
         case .success(.heartbeat(let callID)):
             counts.add(.heartbeats)
             guard isQuietlyAdmitted(device) else { return nil }
@@ -81,11 +92,11 @@ struct Intake {
             if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counts.add(.responses, refusal.error.code.rawValue)
-                var path = ReplyPath(of: message, to: device, settings.topics)
+                var path = ReplyPath(of: message, to: device, settings.topics, brokers(of: message))
                 if hasLongCorrelationData(message) { path.correlationData = nil }
                 refusals.append(encoder.response(id, .failure(refusal.error), to: device, path))
             } else {
-                refuse(refusal.error, topic: settings.topics.down(device))
+                refuse(refusal.error, topic: settings.topics.down(device), message)
             }
             return nil
         }
@@ -170,7 +181,7 @@ struct Intake {
     private mutating func readPresence(_ message: InboundMessage, of device: DeviceAddress) -> PresenceChange? {
         switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .failure(let error):
-            refuse(error, topic: settings.topics.down(device))
+            refuse(error, topic: settings.topics.down(device), message)
             return nil
         // A device that changes its presence too often gets no welcome, and therefore publishes its presence again.
         case .success where excess(.presence(device)) != nil:
@@ -181,7 +192,9 @@ struct Intake {
             return nil
         case .success(let presence):
             return PresenceChange(
-                session: DeviceSession(device, id: presence.session), status: presence.status,
+                session: DeviceSession(
+                    device, id: presence.session, broker: settings.isRouting ? settings.brokers[message.broker] : nil),
+                status: presence.status,
                 tokenExpiresAt: message.tokenExpiresAt)
         }
     }
@@ -191,19 +204,41 @@ struct Intake {
         budgets.debt(.welcomeBytes(user), now, &counts) != nil
     }
 
-    private mutating func refuse(_ error: SignalingError, topic: String) {
+    private mutating func refuse(_ error: SignalingError, topic: String, _ message: InboundMessage) {
         counts.add(.messagesRefused, error.code.rawValue)
         // A mirrored topic is a little longer than the received topic, which may have had the maximum length already.
         guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
-        refusals.append(encoder.refusal(error, topic: topic))
+        refusals.append(encoder.refusal(error, topic: topic, brokers(of: message)))
+    }
+}
+
+extension Intake {
+    private func brokers(of message: InboundMessage) -> BrokerSet {
+        settings.isRouting ? BrokerSet(message.broker) : .all
+    }
+
+    /// Passes on a message of another coordinator, which has no connection to the broker. Such a message leads to
+    /// devices only, and is never relayed again.
+    private mutating func relay(_ message: InboundMessage, to broker: BrokerName) {
+        guard let place = settings.brokers.firstIndex(of: broker), !message.isRetained,
+            let topic = message.responseTopic, topic.utf8.starts(with: settings.topics.allDown.utf8)
+        else { return counts.add(.messagesRefused, "relay") }
+        counts.add(.messagesRelayed)
+        refusals.append(
+            OutboundMessage(
+                topic: topic, payload: message.payload, correlationData: message.correlationData,
+                expirySeconds: message.expirySeconds ?? ServiceBounds.messageExpirySeconds,
+                brokers: BrokerSet(place), isRelayed: true))
     }
 }
 
 extension ReplyPath {
     /// Reads how to send the response. A Response Topic counts only one level below the device's own topic, so that no
     /// response goes where other devices listen.
-    fileprivate init(of message: InboundMessage, to device: DeviceAddress, _ topics: Topics) {
-        self.init(correlationData: message.correlationData)
+    fileprivate init(
+        of message: InboundMessage, to device: DeviceAddress, _ topics: Topics, _ brokers: BrokerSet
+    ) {
+        self.init(correlationData: message.correlationData, brokers: brokers)
         guard let topic = message.responseTopic else { return }
         let own = topics.down(device) + "/"
         let level =

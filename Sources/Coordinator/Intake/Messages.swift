@@ -13,11 +13,14 @@ package struct InboundMessage: Sendable {
     package var isRetained: Bool
     /// The end of the sender's token, in milliseconds since the epoch, if the broker tells.
     package var tokenExpiresAt: Int64?
+    /// The rest of the time that a broker keeps the message, in seconds, if the message has such a time.
+    package var expirySeconds: UInt32?
+    /// The broker that sent the message.
+    package var broker: BrokerIndex
 
     package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, responseTopic: String? = nil,
-        isRetained: Bool = false,
-        tokenExpiresAt: Int64? = nil
+        isRetained: Bool = false, tokenExpiresAt: Int64? = nil, expirySeconds: UInt32? = nil, broker: BrokerIndex = 0
     ) {
         self.topic = topic
         self.payload = payload
@@ -25,6 +28,8 @@ package struct InboundMessage: Sendable {
         self.responseTopic = responseTopic
         self.isRetained = isRetained
         self.tokenExpiresAt = tokenExpiresAt
+        self.expirySeconds = expirySeconds
+        self.broker = broker
     }
 }
 
@@ -37,27 +42,43 @@ package struct OutboundMessage: Sendable, Equatable {
     /// The peer message that this receipt belongs to. `CallService.published` is called with the receipt once the
     /// broker has taken the receipt.
     package var receiptOf: RecordID?
+    /// The brokers at which the message is published.
+    package var brokers = BrokerSet.all
+    /// The final topic of a message that another coordinator is to publish (`Topics.relay`).
+    package var responseTopic: String?
+    /// Whether another coordinator has asked to publish this message.
+    package var isRelayed = false
     /// Whether the message was too large and was shortened; counted when sent.
     let isTrimmed: Bool
 
     package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
-        receiptOf: RecordID? = nil
+        receiptOf: RecordID? = nil, brokers: BrokerSet = .all, isRelayed: Bool = false
     ) {
         self.init(
             topic: topic, payload: payload, correlationData: correlationData, expirySeconds: expirySeconds,
-            receiptOf: receiptOf, isTrimmed: false)
+            receiptOf: receiptOf, brokers: brokers, isTrimmed: false)
+        self.isRelayed = isRelayed
     }
 
     init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
-        receiptOf: RecordID? = nil, isTrimmed: Bool
+        receiptOf: RecordID? = nil, brokers: BrokerSet = .all, isTrimmed: Bool
     ) {
+        self.brokers = brokers
         self.topic = topic
         self.payload = payload
         self.correlationData = correlationData
         self.expirySeconds = expirySeconds
         self.receiptOf = receiptOf
         self.isTrimmed = isTrimmed
+    }
+
+    /// Returns the message as another coordinator gets it, which is to publish the message at `broker`.
+    func relayed(to broker: BrokerName, _ topics: Topics) -> OutboundMessage {
+        var message = self
+        message.topic = topics.relay(to: broker)
+        message.responseTopic = topic
+        return message
     }
 }

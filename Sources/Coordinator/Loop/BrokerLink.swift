@@ -4,11 +4,20 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// A coordinator's connection to the broker. The loop says when to connect, also after a connection is lost.
+/// A coordinator's connection to one broker. The loop says when to connect, also after a connection is lost.
+///
+/// More than 200 lines: everything that is sent to a broker or comes from it ends, or begins anew, with one connection.
 final class BrokerLink {
-    /// The bound on messages that the broker has not acknowledged; at the bound, outbound messages are dropped.
-    private static let mostBacklog = 50_000
+    private enum LinkBounds {
+        /// The bound on messages that the broker has not acknowledged; at the bound, outbound messages are dropped.
+        static let mostBacklog = 50_000
+        /// The longest time between two looks at a quiet connection, which has to be kept alive, in milliseconds.
+        static let longestQuiet: Int64 = 200
+        /// How long the broker keeps a canary, in seconds.
+        static let canaryExpiry: UInt32 = 5
+    }
 
+    let broker: BrokerIndex
     private let configuration: Coordinator.Configuration
     private let service: CallService
     private let log: Log
@@ -25,19 +34,32 @@ final class BrokerLink {
     /// The broker's reasons for refusals on this connection. Each reason is logged once.
     private var refusalsTold: Set<String> = []
 
-    init(_ configuration: Coordinator.Configuration, _ service: CallService, _ log: Log) {
+    /// The connection that is being made.
+    private var attempt: ConnectionAttempt?
+    /// Ends the wait of the loop when a connection was made.
+    private let wakeUp: WakeUp
+    private var lastReceived: Int64 = 0
+
+    init(
+        _ broker: BrokerIndex, _ configuration: Coordinator.Configuration, _ service: CallService, _ log: Log,
+        _ wakeUp: WakeUp
+    ) {
+        self.broker = broker
+        self.wakeUp = wakeUp
         self.configuration = configuration
         self.service = service
         self.log = log
     }
 
-    var unauthorizedInARow: Int { connection?.unauthorizedInARow ?? 0 }
+    /// The number of consecutive refusals of publications; nil without a connection.
+    var unauthorizedInARow: Int? { connection?.unauthorizedInARow }
     var backlog: Int { connection?.backlog ?? 0 }
 
     // MARK: Connecting
 
+    /// Begins to connect.
     func connect() {
-        var options = MQTTConnection.Configuration(broker: configuration.broker, clientID: configuration.id)
+        var options = MQTTConnection.Configuration(broker: configuration.brokers[broker], clientID: configuration.id)
         options.certificateAuthorityFile = configuration.certificateAuthorityFile
         options.certificateFile = configuration.certificateFile
         options.certificateKeyFile = configuration.certificateKeyFile
@@ -45,12 +67,27 @@ final class BrokerLink {
         do throws(MQTTError) {
             if let file = configuration.tokenFile { try options.readToken(from: file) }
             password = options.broker.password
-            let connection = try MQTTConnection(options)
-            try connection.connect()
-            self.connection = connection
-            isConnecting = true
+            attempt = try ConnectionAttempt(options, wakeUp)
         } catch {
             lost(error)
+        }
+    }
+
+    private func take(_ connection: MQTTConnection) {
+        self.connection = connection
+        isConnecting = true
+        lastReceived = SystemClock.boot.milliseconds
+    }
+
+    /// Takes the connection that was being made, once the attempt has ended.
+    private func takeAttempt() {
+        guard let attempt else { return }
+        switch attempt.outcome {
+        case .connecting: return
+        case .made(let connection):
+            self.attempt = nil
+            take(connection)
+        case .failed(let error): lost(error)
         }
     }
 
@@ -59,6 +96,7 @@ final class BrokerLink {
     /// Drops the connection and all messages that were queued for the connection.
     func forget() {
         connection = nil
+        attempt = nil
         isConnecting = false
         receipts = [:]
         refusalsTold = []
@@ -68,13 +106,59 @@ final class BrokerLink {
     private func lost(_ error: MQTTError) {
         log(
             .warning, "broker connection lost",
-            ["reason": error.because(configuration.cause(error, password)).message])
+            [
+                "broker": configuration.brokers[broker].description,
+                "reason": error.because(configuration.cause(error, password)).message,
+            ])
         forget()
         onLost()
     }
 
     func subscribe() {
         ask { connection, filter throws(MQTTError) in try connection.subscribe(filter, qos: .atLeastOnce) }
+        subscribeIfPermitted(topics.canary(of: configuration.id))
+        subscribeIfPermitted("$share/\(configuration.group)/\(topics.sharedCanary)")
+    }
+
+    /// Subscribes to the messages that this coordinator is to publish at the broker `served` for other coordinators.
+    func subscribeRelay(_ served: BrokerName) { subscribeIfPermitted(relayFilter(served)) }
+
+    func unsubscribeRelay(_ served: BrokerName) {
+        perform { connection throws(MQTTError) in _ = try connection.unsubscribe(relayFilter(served)) }
+    }
+
+    private func relayFilter(_ served: BrokerName) -> String {
+        "$share/\(configuration.group)/\(topics.relay(to: served))"
+    }
+
+    /// Subscribes to messages that the coordinator can do without: a broker with rules from before may refuse.
+    private func subscribeIfPermitted(_ filter: String) {
+        perform { connection throws(MQTTError) in
+            _ = try connection.subscribe(filter, qos: .atMostOnce, isOptional: true)
+        }
+    }
+
+    /// Publishes messages that the broker is to deliver: to this coordinator, and to a coordinator of the share group.
+    func sendCanary() {
+        perform { connection throws(MQTTError) in
+            try connection.together { () throws(MQTTError) in
+                for topic in [topics.canary(of: configuration.id), topics.sharedCanary] {
+                    _ = try connection.publish(
+                        MQTTMessage(topic: topic, payload: [], qos: .atMostOnce, expirySeconds: LinkBounds.canaryExpiry))
+                }
+            }
+        }
+    }
+
+    private var topics: Topics { configuration.settings.topics }
+
+    private func perform(_ operation: (MQTTConnection) throws(MQTTError) -> Void) {
+        guard let connection else { return }
+        do throws(MQTTError) {
+            try operation(connection)
+        } catch {
+            lost(error)
+        }
     }
 
     func unsubscribe() { ask { connection, filter throws(MQTTError) in try connection.unsubscribe(filter) } }
@@ -92,22 +176,38 @@ final class BrokerLink {
 
     // MARK: Receiving
 
-    /// Waits for messages, or for a descriptor in `others`.
-    func receive(
-        milliseconds: Int32, reads: Bool, others: inout [pollfd]
-    ) -> [InboundMessage] {
-        guard let connection else {
-            _ = poll(&others, nfds_t(others.count), milliseconds)
+    private func inbound(_ message: MQTTMessage) -> InboundMessage {
+        InboundMessage(
+            topic: message.topic, payload: message.payload, correlationData: message.correlationData,
+            responseTopic: message.responseTopic, isRetained: message.retain,
+            tokenExpiresAt: message.userProperty.flatMap { Int64($0) }, expirySeconds: message.expirySeconds,
+            broker: broker)
+    }
+
+    /// Returns the descriptor to wait for.
+    func prepareToWait(reads: Bool) -> pollfd {
+        takeAttempt()
+        guard let connection else { return pollfd(fd: -1, events: 0, revents: 0) }
+        do throws(MQTTError) {
+            return try connection.prepareToWait(reads: reads)
+        } catch {
+            lost(error)
+            return pollfd(fd: -1, events: 0, revents: 0)
+        }
+    }
+
+    func hasWork(reads: Bool) -> Bool { connection?.hasWork(reads: reads) ?? false }
+
+    /// Returns the messages that have arrived. `events` are the events of the descriptor of `prepareToWait`.
+    func receive(_ events: Int16, reads: Bool) -> [InboundMessage] {
+        guard let connection else { return [] }
+        let now = SystemClock.boot.milliseconds
+        guard events != 0 || connection.hasWork(reads: reads) || now - lastReceived >= LinkBounds.longestQuiet else {
             return []
         }
+        lastReceived = now
         do throws(MQTTError) {
-            return try connection.poll(milliseconds: milliseconds, reads: reads, others: &others, count: others.count)
-                .map {
-                    InboundMessage(
-                        topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData,
-                        responseTopic: $0.responseTopic, isRetained: $0.retain,
-                        tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
-                }
+            return try connection.receive(events, reads: reads).map(inbound)
         } catch {
             lost(error)
             return []
@@ -120,19 +220,21 @@ final class BrokerLink {
         var answers: [CoordinatorLoop.Event] = []
         if isConnecting, connection.state == .connected {
             isConnecting = false
-            answers.append(.connected)
+            answers.append(.connected(broker))
         }
         guard !asked.isEmpty else { return answers }
         asked.subtract(connection.acknowledged)
-        if asked.isEmpty { answers.append(.answered) }
+        if asked.isEmpty { answers.append(.answered(broker)) }
         return answers
     }
+}
 
-    // MARK: Publishing
+// MARK: Publishing
 
+extension BrokerLink {
     /// Publishes messages. After `deadline` (boot clock, in milliseconds) the messages are stale and are dropped.
     func publish(_ messages: [OutboundMessage], by deadline: Int64) {
-        guard let connection, connection.backlog < Self.mostBacklog, SystemClock.boot.milliseconds < deadline else {
+        guard let connection, connection.backlog < LinkBounds.mostBacklog, SystemClock.boot.milliseconds < deadline else {
             service.count(.publicationsDropped, messages.count)
             return
         }
@@ -150,7 +252,8 @@ final class BrokerLink {
             let identifier = try connection.publish(
                 MQTTMessage(
                     topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
-                    correlationData: message.correlationData, expirySeconds: message.expirySeconds),
+                    correlationData: message.correlationData, responseTopic: message.responseTopic,
+                    expirySeconds: message.expirySeconds),
                 isAwaited: message.receiptOf != nil)
             if message.receiptOf != nil { receipts[identifier] = message }
         } catch {
@@ -179,7 +282,9 @@ final class BrokerLink {
         for (reason, count) in connection?.takeRefused() ?? [:] {
             service.count(.publicationsRefused, reason, count)
             guard refusalsTold.insert(reason).inserted else { continue }
-            log(.error, "the broker refuses publications", ["reason": reason])
+            log(
+                .error, "the broker refuses publications",
+                ["broker": configuration.brokers[broker].description, "reason": reason])
         }
     }
 }

@@ -1,11 +1,29 @@
-/// The state of a coordinator at the broker: connected or not, in the share group or not. This state machine takes
+import CallCore
+
+/// The state of the connection to a broker, as `/readyz` shows it.
+package enum BrokerStatus: String, Sendable {
+    /// The connection or the subscriptions are under way.
+    case connecting
+    case serving
+    /// The broker takes messages and has delivered none for some seconds.
+    case suspected
+    /// There is no connection; the coordinator connects again after a pause.
+    case gone
+}
+
+/// The state of a coordinator at one broker: connected or not, in the share group or not. This state machine takes
 /// events and the time, and returns actions.
 struct BrokerStanding {
-    /// The bounds, in milliseconds.
+    /// The bounds, in milliseconds where no unit is given.
     private enum StandingBounds {
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
+        static let canaryInterval: Int64 = 2_000
+        /// The number of canaries without any message from the broker after which the broker is suspected, and after
+        /// which the connection is given up.
+        static let missedSuspected = 2
+        static let missedMost = 3
     }
 
     enum BrokerState: Equatable {
@@ -28,16 +46,39 @@ struct BrokerStanding {
         case ended
     }
 
+    private let broker: BrokerIndex
     private(set) var state = BrokerState.offline(until: 0)
     private var backoff = StandingBounds.backoff.lowerBound
     private let random: (ClosedRange<Int64>) -> Int64
+    /// When the next canary is due, while in the share group.
+    private var nextCanary = Int64.max
+    /// The number of canaries that were published since the broker has delivered a message.
+    private var missedCanaries = 0
+    /// Whether the broker has delivered a canary on this connection. A broker that refuses the canaries is not judged
+    /// by them.
+    private var hasCanary = false
+    /// When the broker last delivered a canary of this coordinator.
+    private(set) var seen: Int64?
 
-    init(_ random: @escaping (ClosedRange<Int64>) -> Int64) { self.random = random }
+    init(_ broker: BrokerIndex, _ random: @escaping (ClosedRange<Int64>) -> Int64) {
+        self.broker = broker
+        self.random = random
+    }
 
     var isListening: Bool { state == .listening }
     var isDraining: Bool { if case .draining = state { true } else { false } }
-    var hasLeft: Bool { if case .draining(_, hasLeft: true) = state { true } else { false } }
+    var hasLeft: Bool { if case .draining(_, hasLeft: true) = state { true } else { hasEnded } }
     var hasEnded: Bool { state == .ended }
+    /// Whether the broker has taken canaries and delivered no message for some time.
+    var isSuspected: Bool { isListening && hasCanary && missedCanaries >= StandingBounds.missedSuspected }
+
+    var status: BrokerStatus {
+        switch state {
+        case .offline, .ended: .gone
+        case .connecting, .subscribing: .connecting
+        case .listening, .leaving, .away, .draining: isSuspected ? .suspected : .serving
+        }
+    }
 
     /// Whether the broker can take outbound messages.
     var canPublish: Bool {
@@ -52,7 +93,8 @@ struct BrokerStanding {
         switch state {
         case .offline(let until): until
         case .connecting(let by), .subscribing(let by), .leaving(let by), .draining(let by, _): by + 1
-        case .listening, .away, .ended: .max
+        case .listening: nextCanary
+        case .away, .ended: .max
         }
     }
 
@@ -62,17 +104,40 @@ struct BrokerStanding {
         switch state {
         case .offline(let until) where now >= until:
             state = .connecting(by: now + StandingBounds.connectTimeout)
-            return [.connect]
+            return [.connect(broker)]
         case .connecting(let by) where now > by, .subscribing(let by) where now > by, .leaving(let by) where now > by:
-            return [.note(.brokerIsSilent), .disconnect] + lost(now)
-        case .draining(let by, _) where now > by: return end()
+            return [.note(.brokerIsSilent, broker), .disconnect(broker)] + lost(now)
+        case .listening where now >= nextCanary: return sendCanary(now)
+        case .draining(let by, _) where now > by:
+            end()
+            return []
         default: return []
         }
+    }
+
+    /// Publishes a canary, or gives the connection up when the broker has delivered none of the last canaries and no
+    /// other message.
+    private mutating func sendCanary(_ now: Int64) -> [CoordinatorLoop.Action] {
+        if hasCanary, missedCanaries >= StandingBounds.missedMost {
+            return [.note(.brokerDeliversNothing, broker), .disconnect(broker)] + lost(now)
+        }
+        missedCanaries += 1
+        nextCanary = now + StandingBounds.canaryInterval
+        return [.sendCanary(broker)]
+    }
+
+    /// Handles that the broker has delivered a message.
+    mutating func heard(isCanary: Bool, _ now: Int64) {
+        missedCanaries = 0
+        guard isCanary else { return }
+        hasCanary = true
+        seen = now
     }
 
     /// Handles that the broker has accepted the connection.
     mutating func connected(_ now: Int64) -> [CoordinatorLoop.Action] {
         guard case .connecting = state else { return [] }
+        (missedCanaries, hasCanary) = (0, false)
         return subscribe(now)
     }
 
@@ -82,7 +147,8 @@ struct BrokerStanding {
         case .subscribing:
             state = .listening
             backoff = StandingBounds.backoff.lowerBound
-            return [.note(.listening)]
+            nextCanary = now
+            return [.note(.listening, broker)]
         case .leaving: state = .away
         case .draining(let by, _): state = .draining(by: by, hasLeft: true)
         default: break
@@ -94,13 +160,13 @@ struct BrokerStanding {
     /// backoff.
     mutating func lost(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
-        case .offline, .ended: return []
-        case .draining: return end()
+        case .offline, .ended: break
+        case .draining: end()
         case .connecting, .subscribing, .listening, .leaving, .away:
             state = .offline(until: now + random(backoff / 2...backoff))
             backoff = min(backoff * 2, StandingBounds.backoff.upperBound)
-            return []
         }
+        return []
     }
 
     /// Handles that the process stood still and its received messages are stale.
@@ -108,7 +174,7 @@ struct BrokerStanding {
         switch state {
         case .offline, .ended: return []
         case .connecting, .subscribing, .listening, .leaving, .away, .draining:
-            return [.note(.frozen), .disconnect] + lost(now)
+            return [.note(.frozen, broker), .disconnect(broker)] + lost(now)
         }
     }
 
@@ -116,18 +182,18 @@ struct BrokerStanding {
     mutating func leave(because reason: String, _ now: Int64) -> [CoordinatorLoop.Action] {
         guard state == .listening else { return [] }
         state = .leaving(by: now + StandingBounds.connectTimeout)
-        return [.note(.storeOutOfReach(reason)), .unsubscribe]
+        return [.note(.storeOutOfReach(reason), broker), .unsubscribe(broker)]
     }
 
     /// Returns to the share group, once the store answers.
     mutating func comeBack(_ now: Int64) -> [CoordinatorLoop.Action] {
         guard state == .away else { return [] }
-        return [.note(.storeWithinReach)] + subscribe(now)
+        return [.note(.storeWithinReach, broker)] + subscribe(now)
     }
 
     private mutating func subscribe(_ now: Int64) -> [CoordinatorLoop.Action] {
         state = .subscribing(by: now + StandingBounds.connectTimeout)
-        return [.subscribe]
+        return [.subscribe(broker)]
     }
 
     /// Leaves the share group, and then ends.
@@ -135,17 +201,17 @@ struct BrokerStanding {
         switch state {
         case .listening:
             state = .draining(by: now + StandingBounds.drainTimeout, hasLeft: false)
-            return [.unsubscribe]
+            return [.unsubscribe(broker)]
         case .leaving, .away:
             state = .draining(by: now + StandingBounds.drainTimeout, hasLeft: state == .away)
-            return []
-        case .draining, .ended: return []
-        case .offline, .connecting, .subscribing: return end()
+        case .draining, .ended: break
+        case .connecting, .subscribing:
+            end()
+            return [.disconnect(broker)]
+        case .offline: end()
         }
+        return []
     }
 
-    mutating func end() -> [CoordinatorLoop.Action] {
-        state = .ended
-        return [.end]
-    }
+    mutating func end() { state = .ended }
 }

@@ -40,7 +40,7 @@ package final class Coordinator {
     private let log: Log
     private let companions: [any Companion]
 
-    private let link: BrokerLink
+    private let links: BrokerLinks
     private var isBusy = false
     private var nextCounters: Int64 = 0
     private var toldFailure = false
@@ -63,6 +63,7 @@ package final class Coordinator {
         self.log = log
         var settings = configuration.settings
         settings.coordinator = configuration.id
+        settings.brokers = configuration.brokers.map(\.name)
         service = CallService(store: store, settings: settings)
         service.onOutboxEntries = onOutboxEntries
         service.onRooms = onRooms
@@ -70,7 +71,7 @@ package final class Coordinator {
         service.name(configuration.endpoints)
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         service.mediaSession = configuration.mediaSession
-        link = BrokerLink(configuration, service, log)
+        links = BrokerLinks(configuration, service, log)
         loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }
     }
 
@@ -80,10 +81,10 @@ package final class Coordinator {
         log(
             .info, "coordinator starts",
             [
-                "id": configuration.id, "broker": configuration.broker.description, "group": configuration.group,
+                "id": configuration.id, "broker": brokers, "group": configuration.group,
                 "store": service.store.summary,
             ])
-        link.onLost = { [unowned self] in handle(.lost, SystemClock.boot.milliseconds) }
+        links.onLost = { [unowned self] in handle(.lost($0), SystemClock.boot.milliseconds) }
         handle(.tick, SystemClock.boot.milliseconds)
         var isDraining = false
         while !loop.hasEnded {
@@ -95,7 +96,7 @@ package final class Coordinator {
                 turn()
             }
         }
-        link.disconnect()
+        links.disconnect()
         for companion in companions {
             companion.stop()
             companion.turn(SystemClock.boot.milliseconds)
@@ -111,14 +112,14 @@ package final class Coordinator {
         if now - before > wait + DriverBounds.frozenAfter {
             handle(.frozen, now)
         } else {
-            for event in link.takeAnswers() { handle(event, now) }
+            for event in links.takeAnswers() { handle(event, now) }
             isBusy = messages.count >= DriverBounds.busyBatch
             handle(messages.isEmpty ? .tick : .received(messages), now)
-            let confirmed = link.takeConfirmed()
+            let confirmed = links.takeConfirmed()
             if !confirmed.isEmpty { handle(.taken(confirmed), now) }
         }
         for companion in companions { companion.turn(SystemClock.boot.milliseconds) }
-        link.countRefusals()
+        links.countRefusals()
         report(now)
     }
 
@@ -128,12 +129,16 @@ package final class Coordinator {
 
     private func perform(_ action: CoordinatorLoop.Action) {
         switch action {
-        case .connect: link.connect()
-        case .disconnect: link.forget()
-        case .subscribe: link.subscribe()
-        case .unsubscribe: link.unsubscribe()
-        case .publish(let messages, let by): link.publish(messages, by: by)
-        case .note(let notice): tell(notice)
+        case .connect(let broker): links[broker].connect()
+        case .disconnect(let broker): links[broker].forget()
+        case .subscribe(let broker): links[broker].subscribe()
+        case .unsubscribe(let broker): links[broker].unsubscribe()
+        case .publish(let messages, let broker, let by): links[broker].publish(messages, by: by)
+        case .sendCanary(let broker): links[broker].sendCanary()
+        case .subscribeRelay(let served, let broker): links[broker].subscribeRelay(service.settings.brokers[served])
+        case .unsubscribeRelay(let served, let broker):
+            links[broker].unsubscribeRelay(service.settings.brokers[served])
+        case .note(let notice, let broker): tell(notice, configuration.brokers[broker].description)
         case .end: break
         }
     }
@@ -151,7 +156,7 @@ package final class Coordinator {
         var limit = wait
         // The wait is short, so that a request that the store does not answer is given up in time.
         if socket?.deadline != nil { limit = min(limit, DriverBounds.storePatience) }
-        let messages = link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
+        let messages = links.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
         let hasAnswers = socket != nil && others.last.map { $0.revents != 0 } ?? false
         if hasAnswers || socket?.deadline != nil && limit > 0 { service.store.receive() }
         return messages
@@ -159,20 +164,24 @@ package final class Coordinator {
 
     // MARK: Reporting to operators
 
-    private func tell(_ notice: CoordinatorLoop.Notice) {
+    private var brokers: String { configuration.brokers.map(\.description).joined(separator: ",") }
+
+    private func tell(_ notice: CoordinatorLoop.Notice, _ broker: String) {
         switch notice {
         case .listening:
             let durability = service.store.durability ?? "unknown"
-            log(.info, "listening", ["broker": configuration.broker.description, "durability": durability])
-        case .brokerIsSilent: log(.warning, "broker connection lost", ["reason": "the broker did not answer in time"])
-        case .frozen:
-            log(
-                .warning, "broker connection lost",
-                ["reason": "the process was frozen: the messages that it received are stale"])
+            log(.info, "listening", ["broker": broker, "durability": durability])
+        case .brokerIsSilent: lost(broker, "the broker did not answer in time")
+        case .brokerDeliversNothing: lost(broker, "the broker takes messages and delivers none")
+        case .frozen: lost(broker, "the process was frozen: the messages that it received are stale")
         case .storeOutOfReach(let reason):
             log(.warning, "the store is out of reach: leaving the share group until it answers", ["reason": reason])
         case .storeWithinReach: log(.info, "the store is within reach again: returning to the share group")
         }
+    }
+
+    private func lost(_ broker: String, _ reason: String) {
+        log(.warning, "broker connection lost", ["broker": broker, "reason": reason])
     }
 
     private func reportStore(_ now: Int64) {
@@ -207,7 +216,8 @@ package final class Coordinator {
         }
         status.update {
             $0.isListening = loop.isListening
-            $0.unauthorizedInARow = link.unauthorizedInARow
+            $0.brokers = loop.brokers
+            $0.unauthorizedInARow = links.unauthorizedInARow
             $0.storeFailure = service.storeFailure
             $0.lateness = loop.lateness
             $0.lastTurn = now
@@ -217,7 +227,7 @@ package final class Coordinator {
                 $0.storeHazards = service.store.hazards
             }
             $0.waitingDeadlines = service.waitingDeadlines
-            $0.brokerBacklog = link.backlog
+            $0.brokerBacklog = links.backlog
         }
     }
 }

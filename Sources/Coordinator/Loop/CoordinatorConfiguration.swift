@@ -4,9 +4,10 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// The identity of a coordinator, its broker, and its settings.
+/// The identity of a coordinator, its brokers, and its settings.
 package struct CoordinatorConfiguration: Sendable {
-    package var broker: BrokerAddress
+    /// The deployment's brokers, 1 to `BrokerSet.mostBrokers`.
+    package let brokers: [BrokerAddress]
     /// The MQTT client id, unique among the coordinators.
     package var id: String
     /// The share group: the broker hands each message to a single coordinator of the group.
@@ -28,8 +29,8 @@ package struct CoordinatorConfiguration: Sendable {
     package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
     package var settings = ServiceSettings()
 
-    package init(broker: BrokerAddress, id: String) {
-        self.broker = broker
+    package init(brokers: [BrokerAddress], id: String) {
+        self.brokers = brokers
         self.id = id
     }
 }

@@ -13,11 +13,11 @@ import SignalingProtocol
 package final class CoordinatorLoop {
     package enum Event {
         /// The broker has accepted the requested connection.
-        case connected
+        case connected(BrokerIndex = 0)
         /// The connection could not be made, or is lost.
-        case lost
+        case lost(BrokerIndex = 0)
         /// The broker has answered all subscribe or unsubscribe requests.
-        case answered
+        case answered(BrokerIndex = 0)
         case received([InboundMessage])
         /// The broker has acknowledged these receipts.
         case taken([OutboundMessage])
@@ -30,13 +30,19 @@ package final class CoordinatorLoop {
     }
 
     package enum Action {
-        case connect
-        case disconnect
-        case subscribe
-        case unsubscribe
+        case connect(BrokerIndex)
+        case disconnect(BrokerIndex)
+        case subscribe(BrokerIndex)
+        case unsubscribe(BrokerIndex)
         /// Publishes messages. Messages that are not given to the broker by this time are stale.
-        case publish([OutboundMessage], by: Int64)
-        case note(Notice)
+        case publish([OutboundMessage], at: BrokerIndex = 0, by: Int64)
+        /// Publishes messages that the broker is to deliver to this coordinator.
+        case sendCanary(BrokerIndex)
+        /// Subscribes at a broker to the messages that this coordinator is to publish at another broker, `served`, for
+        /// coordinators without a connection to that broker.
+        case subscribeRelay(served: BrokerIndex, at: BrokerIndex)
+        case unsubscribeRelay(served: BrokerIndex, at: BrokerIndex)
+        case note(Notice, BrokerIndex)
         case end
     }
 
@@ -44,6 +50,7 @@ package final class CoordinatorLoop {
     package enum Notice: Equatable {
         case listening
         case brokerIsSilent
+        case brokerDeliversNothing
         case frozen
         case storeOutOfReach(String)
         case storeWithinReach
@@ -84,12 +91,17 @@ package final class CoordinatorLoop {
 
     private let service: CallService
     private let executor = WorkExecutor()
-    private var standing: BrokerStanding
+    private var standings: BrokerStandings
+    private var relays = RelaySubscriptions()
     private let chores: Chores
     private var now: Int64
     /// Returns the current time during an event: a store that answers at once takes its time there.
     private let clock: () -> Int64
     private var actions: [Action] = []
+    /// Whether the end was among the actions.
+    private var hasTold = false
+    /// The topic of this coordinator's canaries.
+    private let canary: String
     private var queue = WorkQueue()
     private var messageBatchSize = BatchSize(largest: ServiceBounds.messagesPerBatch)
     private var deadlineBatchSize = BatchSize(largest: ServiceBounds.deadlinesPerBatch)
@@ -119,7 +131,8 @@ package final class CoordinatorLoop {
         self.service = service
         self.clock = clock
         now = clock()
-        standing = BrokerStanding(random)
+        canary = service.settings.topics.canary(of: service.settings.coordinator)
+        standings = BrokerStandings(service.settings.brokers.count, random)
         chores = Chores(service, executor, now: now, random)
         chores.sweepLimit = { [unowned self] in
             min(deadlineBatchSize.current, max(0, LoopBounds.overdue - queue.waitingDeadlines))
@@ -129,9 +142,15 @@ package final class CoordinatorLoop {
         service.isUnderWay = { [unowned self] in queue.isServed($0) }
     }
 
-    package var isListening: Bool { standing.isListening }
+    /// Whether messages come in from at least one broker.
+    package var isListening: Bool { standings.isListening }
 
-    package var hasEnded: Bool { standing.hasEnded }
+    package var hasEnded: Bool { standings.hasEnded }
+
+    /// The state of the connection to each broker.
+    package var brokers: [BrokerStatus] { (0..<standings.count).map { standings[$0].status } }
+
+    private var settings: ServiceSettings { service.settings }
 
     /// Whether messages are to be read now. While a batch is under way, further messages collect in the socket: that
     /// costs less than a wake-up for each; but not for long, however many batches follow each other.
@@ -151,7 +170,7 @@ package final class CoordinatorLoop {
     package func handle(_ event: Event, now: Int64) -> [Action] {
         self.now = max(self.now, now)
         take(event)
-        actions += standing.advance(now)
+        actions += standings.advance(now)
         judgeStore()
         wakeSleepers()
         mayBegin = false
@@ -159,34 +178,48 @@ package final class CoordinatorLoop {
         executor.run()
         if !isListening { service.listeningSince = service.store.time ?? service.listeningSince }
         endWhenDrained()
+        actions += relays.actions(for: standings)
+        if hasEnded, !hasTold {
+            hasTold = true
+            actions.append(.end)
+        }
         defer { actions = [] }
         return actions
     }
 
     private func take(_ event: Event) {
         switch event {
-        case .connected: actions += standing.connected(now)
-        case .answered:
-            let wasListening = isListening
-            actions += standing.answered(now)
-            guard isListening, !wasListening else { return }
-            service.listeningSince = service.store.time ?? 0
+        case .connected(let broker): actions += standings.connected(broker, now)
+        case .answered(let broker):
+            let (wasServing, wasListening) = (isListening, standings[broker].isListening)
+            actions += standings.answered(broker, now)
+            guard standings[broker].isListening, !wasListening else { return }
             service.count(.brokerConnections)
+            if !wasServing { service.listeningSince = service.store.time ?? 0 }
         case .received(let messages):
             lastReceived = now
+            hear(messages)
             publish(service.read(messages, into: &queue, at: now), since: now)
         case .taken(let messages):
             receipts += messages.prefix(LoopBounds.receipts - receipts.count)
             confirm()
         case .tick: break
-        case .lost:
-            // Received messages are lost with the connection.
-            queue.removeAll()
-            actions += standing.lost(now)
+        case .lost(let broker):
+            actions += standings.lost(broker, now)
+            // Received messages are lost with the connection. While another broker stands, its messages go on, and the
+            // responses at the lost broker are dropped.
+            if !standings.canPublish { queue.removeAll() }
         case .frozen:
             queue.removeAll()
-            actions += standing.frozen(now)
-        case .stop: actions += standing.drain(now)
+            actions += standings.frozen(now)
+        case .stop: actions += standings.drain(now)
+        }
+    }
+
+    /// Notes that brokers deliver messages.
+    private func hear(_ messages: [InboundMessage]) {
+        for message in messages {
+            standings.heard(message.broker, isCanary: message.topic == canary, now)
         }
     }
 
@@ -195,34 +228,60 @@ package final class CoordinatorLoop {
     private func judgeStore() {
         guard service.store.isShared else { return }
         if service.isStoreOutOfReach, now - chores.lastAnswer >= LoopBounds.failingBeforeLeaving {
-            actions += standing.leave(because: service.storeFailure ?? "", now)
+            actions += standings.leave(because: service.storeFailure ?? "", now)
         }
-        if service.storeFailure == nil { actions += standing.comeBack(now) }
+        if service.storeFailure == nil { actions += standings.comeBack(now) }
     }
 
     private func publish(_ messages: [OutboundMessage], since began: Int64) {
         guard !messages.isEmpty else { return }
         now = max(now, clock())
         let isStale = now - began >= LoopBounds.staleAfter
-        guard standing.canPublish, !isStale else {
+        guard standings.canPublish, !isStale else {
             service.count(.publicationsDropped, messages.count)
             if isStale { stale += 1 }
             return
         }
-        if case .publish(let before, by: began + LoopBounds.staleAfter)? = actions.last {
-            actions[actions.count - 1] = .publish(before + messages, by: began + LoopBounds.staleAfter)
-        } else {
-            actions.append(.publish(messages, by: began + LoopBounds.staleAfter))
+        let by = began + LoopBounds.staleAfter
+        guard standings.count > 1 else { return publish(messages, at: 0, by: by) }
+        for (broker, routed) in route(messages).enumerated() where !routed.isEmpty {
+            publish(routed, at: broker, by: by)
         }
+    }
+
+    private func publish(_ messages: [OutboundMessage], at broker: BrokerIndex, by: Int64) {
+        if case .publish(let before, at: broker, by: by)? = actions.last {
+            actions[actions.count - 1] = .publish(before + messages, at: broker, by: by)
+        } else {
+            actions.append(.publish(messages, at: broker, by: by))
+        }
+    }
+
+    /// Returns the messages for each broker. A message for a broker without a connection goes to another broker, from
+    /// where a coordinator with a connection takes it: this coordinator alone may be cut off.
+    private func route(_ messages: [OutboundMessage]) -> [[OutboundMessage]] {
+        var routed = [[OutboundMessage]](repeating: [], count: standings.count)
+        for message in messages {
+            for broker in routed.indices where message.brokers.contains(broker) {
+                if standings[broker].canPublish {
+                    routed[broker].append(message)
+                } else if !message.isRelayed, let relay = standings.relay(to: broker) {
+                    routed[relay].append(message.relayed(to: settings.brokers[broker], settings.topics))
+                } else {
+                    service.count(.publicationsDropped)
+                }
+            }
+        }
+        return routed
     }
 
     /// Ends once the coordinator has left the share group, has served all requests, and has written its timelines and
     /// usage.
     private func endWhenDrained() {
-        guard standing.hasLeft, queue.count == 0, batches == 0, !isConfirming, !isServingDeadlines, chores.areDone
+        guard standings.hasLeft, queue.count == 0, batches == 0, !isConfirming, !isServingDeadlines, chores.areDone
         else { return }
         if chores.hasFlushed {
-            actions += standing.end()
+            standings.end()
         } else {
             chores.flush()
             mayBegin = true
@@ -241,7 +300,7 @@ package final class CoordinatorLoop {
 
     /// Notes that work has ended, so that waiting work may begin.
     private func ended() {
-        if queue.count > 0 || queue.waitingDeadlines > 0 || standing.isDraining { mayBegin = true }
+        if queue.count > 0 || queue.waitingDeadlines > 0 || standings.isDraining { mayBegin = true }
     }
 
     private func beginMessages() {
@@ -301,7 +360,7 @@ package final class CoordinatorLoop {
     /// Whether to serve deadlines. A coordinator that cannot publish leaves the deadlines to other coordinators.
     private var servesDeadlines: Bool {
         guard service.storeFailure == nil || !service.store.isShared else { return false }
-        return standing.isListening
+        return standings.isListening
     }
 
     private var hasDeadlines: Bool {
@@ -344,7 +403,7 @@ package final class CoordinatorLoop {
     /// The latest time for the next call of `handle`, if no event happens before.
     package var nextTick: Int64 {
         if mayBegin { return now }
-        var next = min(now + LoopBounds.longestWait, standing.nextTick)
+        var next = min(now + LoopBounds.longestWait, standings.nextTick)
         if batches > 0, batches < LoopBounds.batches, now < lastBatch + LoopBounds.batchInterval {
             next = min(next, lastBatch + LoopBounds.batchInterval)
         }
@@ -372,7 +431,7 @@ package final class CoordinatorLoop {
 
     /// Ends the loop: tasks that pause resume at once, for a last time.
     package func giveUp() {
-        _ = standing.end()
+        standings.end()
         let all = sleepers
         sleepers = []
         for sleeper in all { sleeper.continuation.resume() }

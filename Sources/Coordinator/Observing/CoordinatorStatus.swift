@@ -7,8 +7,10 @@ import Synchronization
 /// The state that the coordinator's thread shows to other threads, and their request to stop.
 package final class CoordinatorStatus: Sendable {
     package struct Snapshot: Sendable {
-        /// Whether the coordinator is subscribed at the broker, so that messages come in.
+        /// Whether the coordinator is subscribed at a broker, so that messages come in.
         package var isListening = false
+        /// The state of the connection to each broker, in the order of `brokerNames`.
+        package var brokers: [BrokerStatus] = []
         /// The number of consecutive messages that the broker refused because this coordinator may not publish on their
         /// topics.
         package var unauthorizedInARow = 0
@@ -41,7 +43,10 @@ package final class CoordinatorStatus: Sendable {
     /// have an odd topic; the first message that the broker takes resets the count.
     private static let unauthorizedMost = 8
 
-    package init() {}
+    /// The names of the brokers.
+    let brokerNames: [BrokerName]
+
+    package init(brokerNames: [BrokerName] = []) { self.brokerNames = brokerNames }
 
     package func alsoShow(_ metrics: @escaping @Sendable () -> String) { more.withLock { $0 = metrics } }
 
@@ -64,7 +69,7 @@ package final class CoordinatorStatus: Sendable {
         let snapshot = snapshot
         if snapshot.isDraining { return "draining" }
         if let failure = snapshot.storeFailure { return "store: \(failure)" }
-        if !snapshot.isListening { return "not subscribed at the broker" }
+        if !snapshot.isListening { return "not subscribed at \(brokerNames.count > 1 ? "any" : "the") broker" }
         if snapshot.unauthorizedInARow >= Self.unauthorizedMost {
             return "the broker does not let this coordinator publish: \(snapshot.unauthorizedInARow) refusals in a row"
         }

@@ -90,6 +90,7 @@ extension Metric {
         case .callsNotPushed: "bellwire_push_calls_forgotten_total"
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
+        case .messagesRelayed: "bellwire_messages_relayed_total"
         case .brokerConnections: "bellwire_broker_connections_total"
         case .mediaSessions: "bellwire_media_sessions_total"
         }
@@ -114,8 +115,7 @@ extension Metric {
             .deadlines,
             .callsCreated, .callsNotPushed, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
             .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups, .resendsPutOff, .resendsHeldBack,
-            .publicationsDropped,
-            .brokerConnections:
+            .publicationsDropped, .messagesRelayed, .brokerConnections:
             nil
         }
     }
@@ -164,7 +164,8 @@ extension Metric {
         case .refusedEarly: "Messages refused or dropped for want of time (late) or of room (full)."
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."
-        case .brokerConnections: "Connections made to the broker."
+        case .messagesRelayed: "Messages published for a coordinator without a connection to their broker."
+        case .brokerConnections: "Connections made to brokers."
         case .mediaSessions: "Media sessions given to devices, by media server."
         }
     }

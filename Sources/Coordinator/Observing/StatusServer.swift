@@ -1,6 +1,7 @@
 import CallCore
 import CallStore
 import HTTPServing
+import SignalingProtocol
 
 /// Serves `/healthz`, `/readyz` and `/metrics` over HTTP on a thread of its own, so that the server answers also when
 /// the coordinator's loop is stuck.
@@ -35,11 +36,41 @@ private func page(_ exchange: HTTPExchange, _ status: CoordinatorStatus) -> HTTP
     switch exchange.path {
     case "/healthz": return status.isHealthy ? text(200, "ok\n") : text(503, "the loop is stuck\n")
     case "/readyz":
-        if let reason = status.notReadyReason { return text(503, reason + "\n") }
-        return text(200, "ready\n" + status.snapshot.storeHazards.map { "warning: \($0)\n" }.joined())
-    case "/metrics": return text(200, metrics(status.snapshot) + status.moreMetrics)
+        let reason = status.notReadyReason
+        return HTTPResponse.text(
+            reason == nil ? 200 : 503, String(decoding: readiness(status, reason), as: UTF8.self) + "\n",
+            contentType: "application/json")
+    case "/metrics":
+        return text(200, metrics(status.snapshot) + brokerMetrics(status) + status.moreMetrics)
     default: return text(404, "no such page: /healthz, /readyz, /metrics\n")
     }
+}
+
+/// Returns the content of `/readyz`: whether requests are served, the reason when they are not, the states of the store
+/// and of each broker, and the settings of the store that may lose calls.
+private func readiness(_ status: CoordinatorStatus, _ reason: String?) -> [UInt8] {
+    let snapshot = status.snapshot
+    return JSONWriter.object { writer in
+        writer.field("ready", reason == nil)
+        writer.field("reason", reason)
+        writer.field("store", snapshot.storeFailure ?? "ok")
+        writer.object("brokers") { writer in
+            for (name, state) in zip(status.brokerNames, snapshot.brokers) {
+                writer.field(named: name, state.rawValue)
+            }
+        }
+        let warnings = snapshot.storeHazards.map(\.description)
+        if !warnings.isEmpty { writer.array("warnings") { writer in warnings.forEach { writer.string($0) } } }
+    }
+}
+
+private func brokerMetrics(_ status: CoordinatorStatus) -> String {
+    var text = "# HELP bellwire_broker_up Whether messages are coming in from the broker.\n"
+    text += "# TYPE bellwire_broker_up gauge\n"
+    for (name, state) in zip(status.brokerNames, status.snapshot.brokers) {
+        text += "bellwire_broker_up{broker=\"\(name)\"} \(state == .serving || state == .suspected ? 1 : 0)\n"
+    }
+    return text
 }
 
 /// Returns the metrics in the Prometheus text format.
@@ -59,7 +90,7 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     func gauge(_ name: String, _ help: String, _ value: Int) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n\(name) \(value)\n"
     }
-    gauge("bellwire_listening", "Whether messages are coming in from the broker.", snapshot.isListening ? 1 : 0)
+    gauge("bellwire_listening", "Whether messages are coming in from a broker.", snapshot.isListening ? 1 : 0)
     gauge("bellwire_store_available", "Whether the store answers.", snapshot.storeFailure == nil ? 1 : 0)
     text += "# HELP bellwire_store_hazard Whether a setting of the store may lose calls.\n"
     text += "# TYPE bellwire_store_hazard gauge\n"
@@ -69,6 +100,6 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     }
     gauge("bellwire_store_clock_skew_milliseconds", "The store's clock minus this machine's.", Int(snapshot.clockSkew))
     gauge("bellwire_deadlines_waiting", "Calls whose next deadline this coordinator holds.", snapshot.waitingDeadlines)
-    gauge("bellwire_broker_backlog", "Messages that the broker has not acknowledged.", snapshot.brokerBacklog)
+    gauge("bellwire_broker_backlog", "Messages that brokers have not acknowledged.", snapshot.brokerBacklog)
     return text
 }

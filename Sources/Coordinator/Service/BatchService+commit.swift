@@ -40,6 +40,7 @@ extension BatchService {
             presence = written.answers.map { Presence(uniqueKeysWithValues: zip(told, $0.map(\.devices))) }
         }
         context.health.answered(isWrite: !commits.isEmpty)
+        for (user, devices) in presence ?? [:] { learn(devices, of: user) }
         return presence
     }
 

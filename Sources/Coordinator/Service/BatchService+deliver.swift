@@ -19,11 +19,11 @@ extension BatchService {
         let snapshot = call.snapshot
         for device in decision.stale { context.budgets.answered(device, staleOn: call.callID, now: now) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
         }
         deliverReplies(decision, call)
         for delivery in deliveries where decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
         }
     }
 
@@ -39,7 +39,7 @@ extension BatchService {
                 send(
                     OutboundMessage(
                         topic: settings.topics.down(device), payload: payload,
-                        expirySeconds: ServiceBounds.messageExpirySeconds))
+                        expirySeconds: ServiceBounds.messageExpirySeconds, brokers: brokers(of: device)))
             }
         }
     }
@@ -52,7 +52,9 @@ extension BatchService {
         send(message)
     }
 
-    private func deliverEvent(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+    private func deliverEvent(
+        _ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, _ acks: [DeviceAck]
+    ) {
         context.counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.event.name.rawValue)
         if delivery.isTraced || !delivery.isResend {
             record(
@@ -66,9 +68,8 @@ extension BatchService {
         guard call.hasMember(delivery.user) else { return }
         let event = call.event(delivery.event, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
-        let topic =
-            delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
-            ?? settings.topics.down(delivery.user)
+        let device = delivery.device.map { DeviceAddress(userID: delivery.user, deviceID: $0) }
+        let topic = device.map(settings.topics.down) ?? settings.topics.down(delivery.user)
         // When too much is on its way to the device already, the event goes without `extendedData`, and the device can
         // ask for that data. An event that follows from the user's own ack counts as the inviter's; for an event that a
         // timer sends, the inviter's room decides as well.
@@ -88,7 +89,10 @@ extension BatchService {
         if let cause, hasReader {
             context.budgets.charge(payload.count, from: cause, to: delivery.user, now: now)
         }
-        send(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
+        send(
+            OutboundMessage(
+                topic: topic, payload: payload, expirySeconds: expiry,
+                brokers: device.map(brokers) ?? brokers(of: delivery.user, acks), isTrimmed: isTrimmed))
     }
 
     // MARK: Timelines (docs/protocol.md, section 6)

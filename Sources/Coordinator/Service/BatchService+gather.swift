@@ -34,6 +34,7 @@ extension BatchService {
         for work in works {
             for case .send(let received, let request) in work.events {
                 queries += .sending(request, from: received.device.userID, settings, now: now)
+                if settings.isRouting { queries.append(.devices(request.to)) }
             }
         }
         var facts = Facts()

@@ -92,7 +92,8 @@ extension BatchService {
         for device in decision.sends {
             send(
                 OutboundMessage(
-                    topic: device.map(topics.down) ?? topics.down(message.to), payload: payload, expirySeconds: expiry))
+                    topic: device.map(topics.down) ?? topics.down(message.to), payload: payload, expirySeconds: expiry,
+                    brokers: device.map(brokers) ?? brokers(of: message.to)))
         }
     }
 }

@@ -43,10 +43,14 @@ extension BatchService {
     func serveArrivals(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
-        let current = zip(changes, outcomes).filter { $0.1 == .current }.map(\.0)
+        let current = zip(changes, outcomes).filter { $0.1 != .over }.map(\.0)
         for (change, outcome) in zip(changes, outcomes) {
-            context.counters.add(.presence, outcome == .current ? "online" : "over")
-            if outcome == .over { refuseOver(change.session) }
+            context.counters.add(.presence, outcome == .over ? "over" : "online")
+            switch outcome {
+            case .over: refuseOver(change.session)
+            case .current(takenOver: let former?): endTakenOver(former)
+            case .current(takenOver: nil): break
+            }
         }
         guard !current.isEmpty else { return }
         // The clock is read again: a new session must not begin before the calls that are to be delivered to the
@@ -74,12 +78,32 @@ extension BatchService {
         let error = SignalingError(
             .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
             session: session.id)
-        send(context.encoder.refusal(error, topic: settings.topics.down(session.device)))
+        refuse(error, session)
+    }
+
+    /// Tells a device's former session that the device has a newer session at another broker, so that the former
+    /// connection ends. A single broker ends the connection itself.
+    private func endTakenOver(_ former: DeviceSession) {
+        let error = SignalingError(
+            .sessionOver, "the device has a newer session at another broker", session: former.id, reason: "takenOver")
+        refuse(error, former)
+    }
+
+    private func refuse(_ error: SignalingError, _ session: DeviceSession) {
+        send(context.encoder.refusal(error, topic: settings.topics.down(session.device), broker(of: session)))
+    }
+
+    private func broker(of session: DeviceSession) -> BrokerSet {
+        session.broker.flatMap { settings.brokers.firstIndex(of: $0) }.map { BrokerSet($0) } ?? .all
     }
 
     private func readArrivals(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
         let queries = Arrival.queries(changes.map(\.session.device.userID), settings, now: now)
-        return Arrival.all(changes, try await store.read(queries), now: now)
+        let answers = try await store.read(queries)
+        for (query, answer) in zip(queries, answers) {
+            if case .devices(let user) = query { learn(answer.devices, of: user) }
+        }
+        return Arrival.all(changes, answers, now: now)
     }
 
     /// Welcomes devices, and then sends their deliveries.
@@ -111,7 +135,7 @@ extension BatchService {
             send(
                 OutboundMessage(
                     topic: settings.topics.down(arrival.device), payload: payload,
-                    expirySeconds: ServiceBounds.messageExpirySeconds))
+                    expirySeconds: ServiceBounds.messageExpirySeconds, brokers: broker(of: arrival.change.session)))
             for told in sessions {
                 if let call = known[told.callID] { note(told.session, of: arrival.device, in: call) }
             }

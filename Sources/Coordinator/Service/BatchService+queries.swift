@@ -75,6 +75,7 @@ extension BatchService {
     func learn(_ queries: [Query], _ answers: ArraySlice<QueryAnswer>, _ facts: inout Facts) {
         for (query, answer) in zip(queries, answers) {
             facts.learn(query, answer)
+            if case .devices(let user) = query { learn(answer.devices, of: user) }
             // The answer lacks the bytes that this coordinator has counted and not written yet.
             if case .storedBytes(let periods) = query {
                 facts.unwrittenBytes[periods.user] = context.usage.waiting(of: periods.user)

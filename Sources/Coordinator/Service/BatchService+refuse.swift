@@ -15,7 +15,7 @@ extension BatchService {
             if let id = received.id {
                 refuse(id, error, device, received.path)
             } else {
-                send(context.encoder.refusal(error, topic: settings.topics.down(device)))
+                send(context.encoder.refusal(error, topic: settings.topics.down(device), received.path.brokers))
             }
         case .call, .message, .presence, .nothing: break
         }
@@ -40,7 +40,9 @@ extension BatchService {
                     answerUnavailable(id, received.device, received.path)
                 } else {
                     context.counters.add(.messagesRefused, ErrorCode.unavailable.rawValue)
-                    send(context.encoder.refusal(.unavailable, topic: settings.topics.down(received.device)))
+                    send(
+                        context.encoder.refusal(
+                            .unavailable, topic: settings.topics.down(received.device), received.path.brokers))
                 }
             case .ack, .heartbeat, .cameOnline, .wentOffline, .registered, .deadline, .released: break
             }

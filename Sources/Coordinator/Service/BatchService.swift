@@ -15,6 +15,8 @@ final class BatchService {
     private(set) var now: Milliseconds = 0
     /// The messages that wait for `flush` or `takeOutbound`.
     private(set) var outbound: [OutboundMessage] = []
+    /// The presence that the batch has read, for the selection of brokers; empty in a deployment with a single broker.
+    var presence: Presence = [:]
     /// Publishes outbound messages. Parts of a batch are published before the next part begins.
     let publish: ([OutboundMessage]) -> Void
 

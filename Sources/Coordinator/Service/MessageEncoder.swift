@@ -9,7 +9,7 @@ struct MessageEncoder {
     func message(_ reply: Reply) -> OutboundMessage {
         switch reply.content {
         case .response(let id, let outcome): response(id, outcome, to: reply.device, reply.path)
-        case .error(let error): refusal(error, topic: topics.down(reply.device))
+        case .error(let error): refusal(error, topic: topics.down(reply.device), reply.path.brokers)
         }
     }
 
@@ -20,14 +20,14 @@ struct MessageEncoder {
         return OutboundMessage(
             topic: path.level.map { topics.down(device) + "/" + $0 } ?? topics.down(device), payload: payload,
             correlationData: path.correlationData,
-            expirySeconds: ServiceBounds.messageExpirySeconds, isTrimmed: isTrimmed)
+            expirySeconds: ServiceBounds.messageExpirySeconds, brokers: path.brokers, isTrimmed: isTrimmed)
     }
 
     /// Returns the error message for a message that has no request id.
-    func refusal(_ error: SignalingError, topic: String) -> OutboundMessage {
+    func refusal(_ error: SignalingError, topic: String, _ brokers: BrokerSet) -> OutboundMessage {
         OutboundMessage(
             topic: topic, payload: DownMessage.error(error).encoded(),
-            expirySeconds: ServiceBounds.messageExpirySeconds)
+            expirySeconds: ServiceBounds.messageExpirySeconds, brokers: brokers)
     }
 
     /// Returns the bytes of a message, within the bound on messages to devices. A call whose members' `extendedData`

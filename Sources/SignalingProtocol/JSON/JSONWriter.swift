@@ -81,6 +81,14 @@ package struct JSONWriter {
         integer(value)
     }
 
+    /// Writes a field with a name that is not known in advance.
+    package mutating func field(named key: String, _ value: String) {
+        string(key)
+        buffer.append(UInt8(ascii: ":"))
+        needsComma = false
+        string(value)
+    }
+
     /// Writes a field with a name that is not known in advance; the bytes of its value are unchanged.
     package mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
         string(key)

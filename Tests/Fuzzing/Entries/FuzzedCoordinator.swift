@@ -30,13 +30,13 @@ final class FuzzedCoordinator {
         var published: [OutboundMessage] = []
         for action in loop.handle(event, now: clock()) {
             switch action {
-            case .connect: published += handle(.connected)
-            case .subscribe, .unsubscribe: published += handle(.answered)
-            case .publish(let messages, _):
+            case .connect: published += handle(.connected())
+            case .subscribe, .unsubscribe: published += handle(.answered())
+            case .publish(let messages, at: _, by: _):
                 published += messages
                 let receipts = messages.filter { $0.receiptOf != nil }
                 if !receipts.isEmpty { published += handle(.taken(receipts)) }
-            case .disconnect, .note, .end: break
+            case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
             }
         }
         return published

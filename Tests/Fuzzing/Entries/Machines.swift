@@ -46,7 +46,7 @@ private func checkAnswered(_ topic: String, _ payload: [UInt8], _ published: [Ou
     }
     func isError(_ message: DownMessage) -> Bool { if case .error = message { true } else { false } }
     switch Topics.standard.parse(topic) {
-    case .foreign: try hold(published.isEmpty, "an answer to \(topic)")
+    case .foreign, .canary, .relay: try hold(published.isEmpty, "an answer to \(topic)")
     case .refused(let mirror): try hold(count(on: mirror, isError) == 1, "no answer on \(mirror)")
     case .presence(let device):
         guard case .failure = PresenceMessage.decode(payload) else { return }

@@ -18,8 +18,11 @@ import { type WebSocketConstructor, webSocketTransport } from "./websocket.js";
 export type ConnectionState = "connecting" | "online" | "offline";
 
 export interface ClientOptions {
-  /** The broker's WebSocket address: `ws://host:port` or `wss://host:port/path`. */
-  url: string;
+  /**
+   * The broker's WebSocket address, `ws://host:port` or `wss://host:port/path`, or the addresses of all brokers of the
+   * deployment. With several, each connection goes to the next broker, in an order that differs from device to device.
+   */
+  url: string | string[];
   user: string;
   /**
    * The id of this device, 1–64 of `A-Z a-z 0-9 . _ ~ -`. A second client under the same id replaces the first. By
@@ -179,12 +182,17 @@ export class BellwireClient {
   /** The media sessions of the last welcome, for calls that become known later. */
   private sessions: Welcome["mediaSessions"] = [];
   private refusals = 0;
+  private readonly urls: string[];
 
   constructor(private readonly options: ClientOptions) {
     this.user = checkUser(options.user);
-    const { protocol } = new URL(options.url);
-    if (!options.transport && protocol !== "ws:" && protocol !== "wss:") {
-      throw new BellwireError("badRequest", "url begins with ws:// or wss://");
+    this.urls = [options.url].flat();
+    if (this.urls.length === 0) throw new BellwireError("badRequest", "url names no broker");
+    for (const url of this.urls) {
+      const { protocol } = new URL(url);
+      if (!options.transport && protocol !== "ws:" && protocol !== "wss:") {
+        throw new BellwireError("badRequest", "url begins with ws:// or wss://");
+      }
     }
     this.transport = options.transport ?? webSocketTransport(options.WebSocket);
     if (options.device !== undefined && !isDevice(options.device)) {
@@ -256,7 +264,7 @@ export class BellwireClient {
     const { token, getToken, requestTimeout } = options;
     this.driver = new Driver(
       {
-        url: options.url, user: this.user, device: this.device, topicRoot: options.topicRoot ?? "bellwire/v1",
+        urls: this.urls, user: this.user, device: this.device, topicRoot: options.topicRoot ?? "bellwire/v1",
         keepAlive: options.keepAlive ?? 90, transport: this.transport,
         machine: requestTimeout === undefined ? {} : { requestTimeout },
         ...(token === undefined ? {} : { token }), ...(getToken === undefined ? {} : { getToken }),

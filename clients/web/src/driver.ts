@@ -20,9 +20,11 @@ const tokenTimeout = 30_000;
 const signalBacklog = 262_144;
 /** The longest timer, in milliseconds. Browsers cannot set timers beyond 24 days. */
 const longestTimer = 3_600_000;
+const takenOver = "another client has connected under this device id";
 
 export interface DriverSettings {
-  url: string;
+  /** The addresses of the deployment's brokers, at least one. */
+  urls: string[];
   user: string;
   device: string;
   /** The topics' root, `bellwire/v1` by default. */
@@ -51,6 +53,10 @@ export interface DriverHost {
 /** Returns milliseconds of a clock that never goes back. */
 export const monotonic = (): number => Math.floor(performance.now());
 
+function shuffled<Value>(values: Value[]): Value[] {
+  return values.map((value) => ({ value, key: Math.random() })).sort((a, b) => a.key - b.key).map(({ value }) => value);
+}
+
 /** Owns the machine and the connection, and performs the machine's actions. */
 export class Driver {
   private readonly machine: ClientMachine;
@@ -61,6 +67,9 @@ export class Driver {
   /** A token that the app returned after the time limit. */
   private lateToken: string | undefined;
   private isStopped = false;
+  /** The brokers' addresses in an order of this client. */
+  private readonly urls: string[];
+  private connections = 0;
   private startedAt = 0;
   private pause = firstPause;
   /** Cancels the next attempt to connect; defined while an attempt is scheduled. */
@@ -89,6 +98,7 @@ export class Driver {
       down: [`${topicRoot}/down/${level}`, `${topicRoot}/down/${encodeUser(user)}`],
     };
     this.token = settings.token;
+    this.urls = shuffled(settings.urls);
     this.machine = new ClientMachine(user, device, {
       ...settings.machine,
       signalStream: randomID(),
@@ -142,7 +152,9 @@ export class Driver {
   }
 
   private open(): void {
-    const { url, user, device, keepAlive, transport } = this.settings;
+    const { user, device, keepAlive, transport } = this.settings;
+    const url = this.urls[this.connections % this.urls.length] as string;
+    this.connections += 1;
     // The session belongs to this connection alone, and so does the will that names the session (section 1).
     const session = randomID();
     const will = { topic: this.topics.presence, payload: JSON.stringify({ online: false, reason: "lost", session }) };
@@ -196,7 +208,7 @@ export class Driver {
     this.cancelQuestion?.();
     const isUnexplained = this.wasAccepted && !this.isExplained;
     if (this.rivals.isTakenOver(failure, monotonic() - this.startedAt, isUnexplained) && !failure.isTakenOver) {
-      failure = { ...failure, isTakenOver: true, message: "another client has connected under this device id" };
+      failure = { ...failure, isTakenOver: true, message: takenOver };
     }
     if (failure.isRefused && this.settings.getToken) this.token = undefined;
     this.turn(() => this.machine.disconnected(failure.message));
@@ -330,6 +342,13 @@ export class Driver {
           // The reconnect must not happen within this turn: the following actions belong to the current connection.
           queueMicrotask(() => {
             if (!this.isStopped && this.connection) this.reopen();
+          });
+          break;
+        case "endTakenOver":
+          // The connection must not end within this turn either.
+          queueMicrotask(() => {
+            this.connection?.close();
+            this.lost({ isRefused: false, isTakenOver: true, message: takenOver });
           });
           break;
         case "renewToken":

@@ -37,6 +37,8 @@ export interface ErrorDetails {
   retryAfter?: number;
   /** With `sessionOver`: the session that has ended. */
   session?: string;
+  /** With `sessionOver`: why the session has ended, such as `takenOver`. */
+  reason?: string;
 }
 
 /** Every failure that this SDK reports. */
@@ -48,6 +50,7 @@ export class BellwireError extends Error implements ErrorDetails {
   readonly callID?: string;
   readonly retryAfter?: number;
   readonly session?: string;
+  readonly reason?: string;
 
   /** `message` is for people; the wording may change. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -57,5 +60,6 @@ export class BellwireError extends Error implements ErrorDetails {
     if (details.callID !== undefined) this.callID = details.callID;
     if (details.retryAfter !== undefined) this.retryAfter = details.retryAfter;
     if (details.session !== undefined) this.session = details.session;
+    if (details.reason !== undefined) this.reason = details.reason;
   }
 }

@@ -1,17 +1,23 @@
 import SignalingProtocol
 
 /// A session of a device, from `online: true` to `online: false` (docs/protocol.md, section 1).
-package struct DeviceSession: Sendable {
+package struct DeviceSession: Sendable, Equatable {
     package let device: DeviceAddress
     /// The session's name, as sent by the device; empty when the device sent no name. A session without a name is never
     /// remembered as over.
     package let id: String
+    /// The broker of the session's connection; nil in a deployment with a single broker.
+    package let broker: BrokerName?
 
-    package init(_ device: DeviceAddress, id: String) {
+    package init(_ device: DeviceAddress, id: String, broker: BrokerName? = nil) {
         self.device = device
         self.id = id
+        self.broker = broker
     }
 }
+
+/// The name of a broker in a deployment with several brokers, `host:port`. All coordinators use the same names.
+package typealias BrokerName = String
 
 /// The stored presence of a device (section 1).
 package struct DevicePresence: Equatable, Sendable {
@@ -22,17 +28,39 @@ package struct DevicePresence: Equatable, Sendable {
     package let since: Milliseconds
     /// The time of the device's last sign of life.
     package let seen: Milliseconds
+    /// The broker of the session's connection while the device is online; nil when the broker is not known, as in a
+    /// deployment with a single broker.
+    package let broker: BrokerName?
 
-    package init(device: DeviceAddress, session: String, isOnline: Bool, since: Milliseconds, seen: Milliseconds) {
+    package init(
+        device: DeviceAddress, session: String, isOnline: Bool, since: Milliseconds, seen: Milliseconds,
+        broker: BrokerName? = nil
+    ) {
         self.device = device
         self.session = session
         self.isOnline = isOnline
         self.since = since
         self.seen = seen
+        self.broker = isOnline ? broker : nil
     }
 
-    /// Whether the session has this name. Names are compared as bytes, as in every store.
-    package func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
+    /// Whether this is the presence of the session. Names are compared as bytes, as in every store. The same name at
+    /// another broker is another session; an unknown broker may be any broker, so that a deployment can come to have
+    /// several brokers, or a single broker, without an interruption.
+    package func isSession(_ other: DeviceSession) -> Bool {
+        guard session.utf8.elementsEqual(other.id.utf8) else { return false }
+        guard let broker, let otherBroker = other.broker else { return true }
+        return broker == otherBroker
+    }
+
+    /// The session that ends when `other` begins: an online session at another broker, which the other broker does not
+    /// end. Nil when there is no such session.
+    package func session(
+        takenOverBy other: DeviceSession, at now: Milliseconds, lease: Milliseconds
+    ) -> DeviceSession? {
+        guard isReachable(at: now, lease: lease), let broker, let otherBroker = other.broker, broker != otherBroker else { return nil }
+        return DeviceSession(device, id: session, broker: broker)
+    }
 
     /// Whether the device is online and its last sign of life is no older than `lease`.
     package func isReachable(at now: Milliseconds, lease: Milliseconds) -> Bool { isOnline && seen + lease > now }
@@ -60,8 +88,9 @@ package struct PresencePolicy: Sendable, Equatable {
 }
 
 package enum OnlineOutcome: Equatable, Sendable {
-    /// The session is the device's current session.
-    case current
+    /// The session is the device's current session. `takenOver` is the former session of the device at another broker:
+    /// a broker ends only the former session of its own client with the same id.
+    case current(takenOver: DeviceSession? = nil)
     /// The session is over, so the message is late and must be ignored.
     case over
 }

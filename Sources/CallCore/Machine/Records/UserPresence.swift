@@ -32,15 +32,15 @@ package struct UserPresence: Equatable, Sendable {
         if !session.id.isEmpty, over.contains(where: { $0.until > now && $0.isOf(session) }) { return .over }
         let known = devices.first { $0.device == session.device }
         // A device that was silent for longer than its expiry has gone offline and starts anew.
-        let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session.id) } ?? false
+        let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session) } ?? false
         devices.removeAll { $0.device == session.device || $0.seen + policy.lease <= now }
         makeRoom(policy)
         devices.append(
             DevicePresence(
                 device: session.device, session: session.id, isOnline: true, since: continues ? known!.since : now,
-                seen: now))
+                seen: now, broker: session.broker))
         devices.sort { $0.device < $1.device }
-        return .current
+        return .current(takenOver: known?.session(takenOverBy: session, at: now, lease: policy.lease))
     }
 
     /// Makes room for another online device. The method removes the longest silent device, first among the online
@@ -66,7 +66,7 @@ package struct UserPresence: Equatable, Sendable {
             over.removeFirst(max(0, over.count - policy.sessionsRemembered))
         }
         guard let place = devices.firstIndex(where: { $0.device == session.device }),
-            devices[place].isOnline, devices[place].isSession(session.id)
+            devices[place].isOnline, devices[place].isSession(session)
         else { return false }
         devices[place] = DevicePresence(
             device: session.device, session: session.id, isOnline: false, since: devices[place].since, seen: now)
@@ -79,7 +79,8 @@ package struct UserPresence: Equatable, Sendable {
         guard let place = devices.firstIndex(where: { $0.device == device && $0.isReachable(at: now, lease: lease) })
         else { return }
         devices[place] = DevicePresence(
-            device: device, session: devices[place].session, isOnline: true, since: devices[place].since, seen: now)
+            device: device, session: devices[place].session, isOnline: true, since: devices[place].since, seen: now,
+            broker: devices[place].broker)
     }
 
     /// Forgets expired devices and sessions.
@@ -92,7 +93,7 @@ package struct UserPresence: Equatable, Sendable {
 
     /// The content of the presence for comparison, in a fixed order.
     package var traits: [String] {
-        devices.map { "\($0.device) \($0.session) \($0.isOnline) \($0.since)" }
+        devices.map { "\($0.device) \($0.session) \($0.isOnline) \($0.since) \($0.broker ?? "")" }
             + over.map { "\($0.device) \($0.session) over" }
     }
 }

@@ -134,6 +134,7 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
 export function receivedError(state: State, error: BellwireError, now: number): Action[] {
   if (error.code !== "sessionOver") return [deliver({ tell: "error", error })];
   if (state.link !== "subscribed" || error.session !== state.session) return [];
+  if (error.reason === "takenOver") return [{ act: "endTakenOver" }];
   // Reconnects have a minimum pause, whatever the service sends. After the pause the device publishes presence, and the
   // service answers again.
   const last = state.lastSessionRenewal;

@@ -43,6 +43,8 @@ export type Action =
   | { act: "refuse"; callID: string }
   /** The service considers this session over: connect again with a new session and its will. */
   | { act: "renewSession" }
+  /** The device has a newer session at another broker: end the connection for good. */
+  | { act: "endTakenOver" }
   /** The token ends soon: ask the app for another token, and connect with that token. */
   | { act: "renewToken" };
 

@@ -1,0 +1,157 @@
+"""Several brokers that know nothing of each other (docs/protocol.md, section 1, Several brokers)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import Rig
+from harness import UNLIMITED, wait_until
+from harness.fleet import Fleet
+
+
+@pytest.fixture
+def fleet(rig: Rig) -> Iterator[Fleet]:
+    yield rig.fleet(3, **UNLIMITED)
+
+
+def test_a_call_goes_from_broker_to_broker(fleet: Fleet) -> None:
+    """The devices of the invitee are at two brokers, the caller at the third."""
+    alice = fleet.phone(0, fleet.user("alice"))
+    bob = fleet.phone(1, fleet.user("bob"))
+    web = fleet.phone(2, bob.user, "web")
+    call = alice.invite(bob, mode="advanced")
+    bob.expect("call.invited", call)
+    web.expect("call.invited", call)
+    bob.accept(call)
+    alice.expect_state(call, bob, "accepted")
+    web.expect("call.handledElsewhere", call)
+    bob.signal(call, {"sdp": 1})
+    alice.expect_type("signal", callID=call)
+    alice.message(bob, "hello")
+    bob.expect_type("message", data="hello")
+    bob.end(call)
+    alice.expect("call.ended", call)
+
+
+def test_a_message_goes_to_no_other_broker(fleet: Fleet) -> None:
+    alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
+    call = alice.invite(bob, mode="advanced")
+    bob.expect("call.invited", call)
+    bob.accept(call)
+    alice.expect_state(call, bob, "accepted")
+    alice.end(call)
+    bob.expect("call.ended", call)
+    for place, broker in enumerate(fleet.brokers):
+        broker.tap.settle()
+        topics = {message.topic for message in broker.tap.take() if message.kind == "down"}
+        others = [user for at, user in ((0, alice.user), (1, bob.user)) if at != place]
+        assert not [topic for topic in topics for user in others if user in topic], topics
+
+
+def test_a_device_without_presence_is_called_at_any_broker(fleet: Fleet) -> None:
+    alice = fleet.phone(0, fleet.user("alice"))
+    bob = fleet.phone(2, fleet.user("bob"), presence=False)
+    call = alice.invite(bob, mode="advanced")
+    bob.expect("call.invited", call)
+    bob.accept(call)
+    alice.expect_state(call, bob, "accepted")
+    alice.end(call)
+    bob.expect("call.ended", call)
+
+
+def test_the_state_of_each_broker_is_told(fleet: Fleet) -> None:
+    status, text = fleet.service.get("/readyz")
+    names = [fleet.name(place) for place in range(3)]
+    assert (status, json.loads(text)) == (200, {"ready": True, "store": "ok", "brokers": dict.fromkeys(names, "serving")})
+    fleet.brokers[1].stop()
+    fleet.await_state(1, "gone", 10)
+    assert fleet.service.status("/readyz") == 200
+    assert fleet.service.metrics()[f'bellwire_broker_up{{broker="{names[1]}"}}'] == 0
+    assert fleet.service.metrics()[f'bellwire_broker_up{{broker="{names[0]}"}}'] == 1
+    for place in (0, 2):
+        fleet.brokers[place].stop()
+        fleet.await_state(place, "gone", 10)
+    status, text = fleet.service.get("/readyz")
+    assert (status, json.loads(text)["ready"]) == (503, False)
+    fleet.brokers[1].start()
+    fleet.await_state(1, "serving", 10)
+    assert fleet.service.status("/readyz") == 200
+
+
+def test_a_phone_whose_broker_dies_rings_on_elsewhere(fleet: Fleet) -> None:
+    alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
+    call = alice.invite(bob)
+    bob.expect("call.invited", call)
+    fleet.brokers[1].stop()
+    bob.wait_disconnected()
+    again = fleet.phone(2, bob.user)
+    began = time.monotonic()
+    again.expect("call.invited", call)
+    assert time.monotonic() - began < 1
+    again.accept(call)
+    alice.expect_state(call, bob, "accepted")
+
+
+def test_the_newer_of_two_sessions_stands(fleet: Fleet) -> None:
+    """One client id at two brokers, of which neither knows the other."""
+    alice, former = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
+    assert (session := former.session)
+    newer = fleet.phone(2, former.user)
+    error = former.expect_type("error")
+    assert error.body["error"] | {"message": ""} == {
+        "code": "sessionOver", "message": "", "session": session, "reason": "takenOver",
+    }  # fmt: skip
+    call = alice.invite(newer)
+    newer.expect("call.invited", call)
+    # The will of the former session comes late.
+    former.drop()
+    newer.accept(call)
+    alice.expect_state(call, newer, "accepted")
+    former.heard_nothing("of the call", lambda message: message.body.get("callID") == call, since=0)
+
+
+def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
+    """Calls at the other brokers notice nothing."""
+    alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(2, fleet.user("bob"))
+    with fleet.brokers[1].frozen():
+        began = time.monotonic()
+        longest = 0.0
+        while fleet.states(fleet.service)[fleet.name(1)] != "gone":
+            asked = time.monotonic()
+            call = alice.invite(bob)
+            bob.expect("call.invited", call)
+            longest = max(longest, time.monotonic() - asked)
+            alice.cancel(call)
+            assert time.monotonic() - began < 10, "a hung broker is noticed within 10 s"
+        # Attempts to connect to the broker, which accepts connections and does not answer, go on meanwhile.
+        for _ in range(30):
+            asked = time.monotonic()
+            call = alice.invite(bob)
+            bob.expect("call.invited", call)
+            longest = max(longest, time.monotonic() - asked)
+            alice.cancel(call)
+        assert longest < 0.5, longest
+    assert fleet.await_state(1, "serving", 15) < 15
+    carol = fleet.phone(1, fleet.user("carol"))
+    call = alice.invite(carol)
+    carol.expect("call.invited", call)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "why"),
+    [
+        ("mqtt://127.0.0.1:1,", "an empty entry"),
+        ("mqtt://127.0.0.1:1,http://127.0.0.1:2", "entry 2"),
+        ("mqtt://127.0.0.1:1,mqtt://user:secret@127.0.0.1:1", "127.0.0.1:1 is named twice"),
+    ],
+)
+def test_a_mistake_in_the_list_stops_the_start(rig: Rig, brokers: str, why: str) -> None:
+    service = rig.service(brokers, start=False)
+    service.start(ready=False)
+    wait_until(lambda: not service.running, 5, "the coordinator ends")
+    assert why in service.log.read_text()
+    assert "secret" not in service.log.read_text()
