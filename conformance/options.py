@@ -105,7 +105,9 @@ def parse(arguments: list[str]) -> Options:
         parser.error("--broker is required")
     try:
         password = _passwords(given.token, given.token_command)
-        broker = Broker.at(given.broker or "mqtt://localhost", given.ca, password)
+        brokers = [Broker.at(url, given.ca, password) for url in (given.broker or "mqtt://localhost").split(",")]
+        if len(brokers) > 1 and given.device != "python":
+            raise ValueError("with several brokers the devices are --device python")
         rates = _rates(given.rate_limits)
         gateway = Gateway(given.gateway, given.ca) if given.gateway else None
         push = _platforms(given.push)
@@ -116,7 +118,7 @@ def parse(arguments: list[str]) -> Options:
     # The SDKs speak MQTT 5.
     both: tuple[Version, ...] = ("5", "3.1.1") if given.device == "python" else ("5",)
     return Options(
-        deployment=Deployment(broker, given.topic_root, given.patience),
+        deployment=Deployment(brokers[0], given.topic_root, given.patience, others=brokers[1:]),
         versions=both if given.mqtt == "both" else (given.mqtt,),
         schema=given.schema,
         protocol=given.protocol,
@@ -149,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=_Formatter,
     )
     add = parser.add_argument
-    add("--broker", metavar="URL", help="mqtt://, mqtts://, ws:// or wss:// with host, port and path")
+    add("--broker", metavar="URL", help="mqtt://, mqtts://, ws:// or wss:// with host, port and path; several brokers with commas")
     add("--ca", metavar="FILE", help="certificate authorities to trust with mqtts:// and wss://")
     add("--token", help="the password of every user")
     add("--token-command", metavar="CMD", help="prints a user's password; {user} stands for the user id")

@@ -14,6 +14,8 @@ struct FaultMix: Sendable, Equatable {
     var coordinatorFreeze: Milliseconds = 0
     var coordinatorStop: Milliseconds = 0
     var brokerRestart: Milliseconds = 0
+    /// A broker of several dies, stands still, or cannot be reached by a coordinator.
+    var fleetFault: Milliseconds = 0
     var storeOutage: Milliseconds = 0
     /// The clock of the store's machine is set to another time.
     var clockStep: Milliseconds = 0

@@ -13,7 +13,11 @@ struct PlannedAct: Sendable {
         case signal(CallID)
         case get(CallID)
         case crash(Int), freeze(Int, Milliseconds), stop(Int)
-        case brokerRestart(Milliseconds), storeOutage(Milliseconds)
+        /// A broker, by its place, is away for a time, or stands still for a time.
+        case brokerRestart(Milliseconds, BrokerIndex), brokerFreeze(Milliseconds, BrokerIndex)
+        /// A coordinator alone cannot reach a broker for a time.
+        case cutOff(coordinator: Int, Milliseconds, BrokerIndex)
+        case storeOutage(Milliseconds)
         case clockStep(Milliseconds), readOnlyStore(Milliseconds)
         /// The store loses the writes of the given number of milliseconds, at the end of that time.
         case storeLoss(Milliseconds)
@@ -49,6 +53,7 @@ struct Plan: Sendable {
     /// The servers of the store, a cluster; 0 for a single server.
     var storeServers = 0
     var coordinators: Int
+    var brokers = 1
     /// Whether the store loses acknowledged writes.
     var losesWrites: Bool { mix.storeLoss > 0 || mix.failoverLoss }
     /// Whether there is a webhook endpoint, which must be told of every revision of every call.
@@ -88,6 +93,7 @@ struct Plan: Sendable {
             rejection: random.pick([100, 200]), reaction: random.pick([0, 50, 1_500]))
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))
         plan.drawAccidents(&random)
+        plan.drawBrokers()
         if !isLite { plan.drawLaterFaults() }
         if !callsOnly {
             plan.drawWebhooks()
@@ -232,6 +238,28 @@ struct Plan: Sendable {
     }
 
     /// Draws from a random generator of its own, as `drawWebhooks` does.
+    private mutating func drawBrokers() {
+        var random = SeededRandom(seed: seed &* 0x9E6C_63D0 &+ 31)
+        guard random.chance(400) else { return }
+        brokers = random.pick([2, 3, 3])
+        guard !isLite else { return }
+        mix.fleetFault = random.pick([0, 4_000, 10_000])
+        guard mix.fleetFault > 0 else { return }
+        var at = random.between(0, 2 * mix.fleetFault)
+        while at < duration {
+            let place = random.below(brokers)
+            switch random.below(3) {
+            case 0: add(at, nil, .brokerRestart(random.between(50, 8_000), place))
+            case 1: add(at, nil, .brokerFreeze(random.pick([300, 3_000, 9_000, 20_000]), place))
+            default:
+                let coordinator = random.below(coordinators)
+                add(at, nil, .cutOff(coordinator: coordinator, random.pick([500, 5_000, 20_000]), place))
+            }
+            at += random.between(500, 2 * mix.fleetFault)
+        }
+    }
+
+    /// Draws from a random generator of its own, as `drawWebhooks` does.
     private mutating func drawCluster() {
         var random = SeededRandom(seed: seed &* 0xC2B2_AE3D &+ 29)
         guard random.chance(400) else { return }
@@ -299,7 +327,7 @@ struct Plan: Sendable {
             add(at, nil, .freeze(random.below(coordinators), random.pick([100, 700, 3_000, 10_000])))
         }
         for at in times(mix.coordinatorStop) { add(at, nil, .stop(random.below(coordinators))) }
-        for at in times(mix.brokerRestart) { add(at, nil, .brokerRestart(random.between(50, 2_000))) }
+        for at in times(mix.brokerRestart) { add(at, nil, .brokerRestart(random.between(50, 2_000), 0)) }
         for at in times(mix.storeOutage) { add(at, nil, .storeOutage(random.between(50, 4_000))) }
         for at in times(mix.clockStep) {
             add(at, nil, .clockStep(random.pick([70_000, -70_000, 5_000, -5_000, 86_400_000, -3_600_000])))

@@ -7,8 +7,13 @@ final class Delivery {
     var isSeen = false
     /// Whether the message is a retained message.
     let isRetained: Bool
+    /// The final topic of a message that a coordinator publishes for another coordinator.
+    let responseTopic: String?
 
-    init(isRetained: Bool = false) { self.isRetained = isRetained }
+    init(isRetained: Bool = false, responseTopic: String? = nil) {
+        self.isRetained = isRetained
+        self.responseTopic = responseTopic
+    }
 }
 
 /// A client of the simulated broker.
@@ -42,6 +47,8 @@ final class SimulatedBroker {
         var will: Will?
         var topics: Set<ByteString> = []
         var isShared = false
+        /// The brokers for which this coordinator takes messages from other coordinators.
+        var relays: Set<String> = []
         /// The arrival time of the previous message. Messages keep their order: no message arrives before the previous
         /// message.
         var lastArrival: (up: Milliseconds, down: Milliseconds) = (0, 0)
@@ -77,27 +84,36 @@ final class SimulatedBroker {
     private var sessions: [ByteString: Session] = [:]
     private var retained: [(topic: String, payload: [UInt8])] = []
     private(set) var isUp = true
+    /// Until when the broker stands still: its connections stay, and no message moves.
+    private(set) var frozenUntil: Milliseconds = 0
+    /// Until when each client, by its id, cannot reach this broker.
+    private var unreachable: [String: Milliseconds] = [:]
     private var turn = 0
+    /// The place in the deployment's list of brokers.
+    private let place: BrokerIndex
 
-    init(in world: World, random: SeededRandom) {
+    init(_ place: BrokerIndex = 0, in world: World, random: SeededRandom) {
+        self.place = place
         self.world = world
         self.random = random
     }
+
+    var isFrozen: Bool { frozenUntil > world.now }
 
     // MARK: Connections
 
     /// Connects a client. Returns nil while the broker is down. An earlier connection with the same client id is
     /// closed, and its will published.
     func connect(_ client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool = false) -> Int? {
-        guard isUp else { return nil }
+        guard isUp, !isFrozen, unreachable[client.clientID, default: 0] <= world.now else { return nil }
         if let old = connections.first(where: { $0.clientID.string.hasSameBytes(as: client.clientID) }) {
             lose(old.number)
         }
         connectionCount += 1
+        let number = connectionCount * BrokerSet.mostBrokers + place
         connections.append(
-            Connection(
-                number: connectionCount, client: client, will: will, isDevice: isDevice, isPersistent: isPersistent))
-        return connectionCount
+            Connection(number: number, client: client, will: will, isDevice: isDevice, isPersistent: isPersistent))
+        return number
     }
 
     /// Subscribes the client, and first delivers the messages that the broker kept for the client's session.
@@ -122,6 +138,11 @@ final class SimulatedBroker {
 
     func unshare(_ number: Int) { find(number)?.isShared = false }
 
+    /// Adds the coordinator to those that take messages for the broker `served`, or removes the coordinator.
+    func relay(_ number: Int, _ served: BrokerName, _ isOn: Bool) {
+        if isOn { find(number)?.relays.insert(served) } else { find(number)?.relays.remove(served) }
+    }
+
     /// Closes the connection by DISCONNECT, without publishing the will.
     func disconnect(_ number: Int) {
         find(number)?.will = nil
@@ -137,6 +158,23 @@ final class SimulatedBroker {
         }
         connection.client?.disconnected(connection: number)
         if let will = connection.will { route(will.topic, will.payload, expiry: nil) }
+    }
+
+    /// Stops the broker for a while. Messages wait, and clients keep their connections.
+    func freeze(for duration: Milliseconds) { frozenUntil = world.now + duration }
+
+    /// Whether another coordinator than `clientID` is in the share group, and no coordinator is cut off.
+    func isServed(besides clientID: String) -> Bool {
+        unreachable.values.allSatisfy { $0 <= world.now }
+            && connections.contains { $0.isShared && !$0.clientID.string.hasSameBytes(as: clientID) }
+    }
+
+    /// Cuts a client off from this broker for a while.
+    func cutOff(_ clientID: String, for duration: Milliseconds) {
+        unreachable[clientID] = world.now + duration
+        if let connection = connections.first(where: { $0.clientID.string.hasSameBytes(as: clientID) }) {
+            lose(connection.number)
+        }
     }
 
     /// Cuts or restores the network to the client.
@@ -161,11 +199,14 @@ final class SimulatedBroker {
     /// Publishes a message. The message arrives at the broker after the link's delay, unless the connection breaks
     /// first.
     func publish(
-        _ number: Int, topic: String, payload: [UInt8], expirySeconds: UInt32? = nil, isRetained: Bool = false
+        _ number: Int, topic: String, payload: [UInt8], expirySeconds: UInt32? = nil, isRetained: Bool = false,
+        responseTopic: String? = nil
     ) {
         guard let connection = find(number) else { return }
         guard connection.isDevice else {
-            route(topic, payload, expiry: expirySeconds.map { world.now + Milliseconds($0) * 1000 })
+            route(
+                topic, payload, expiry: expirySeconds.map { world.now + Milliseconds($0) * 1000 },
+                responseTopic: responseTopic)
             return
         }
         let copies = world.hasFaults && random.chance(world.mix.duplication) ? 2 : 1
@@ -186,8 +227,11 @@ final class SimulatedBroker {
 
     private func delay() -> Milliseconds { world.hasFaults ? random.between(0, world.mix.delay) : 1 }
 
-    private func route(_ topic: String, _ payload: [UInt8], expiry: Milliseconds?) {
+    private func route(_ topic: String, _ payload: [UInt8], expiry: Milliseconds?, responseTopic: String? = nil) {
         guard isUp else { return }
+        guard !isFrozen else {
+            return world.at(frozenUntil) { [self] in route(topic, payload, expiry: expiry, responseTopic: responseTopic) }
+        }
         let name = ByteString(topic)
         if topic.utf8.starts(with: world.downPrefix.utf8) {
             for connection in connections where connection.topics.contains(name) {
@@ -196,12 +240,25 @@ final class SimulatedBroker {
             for clientID in sessions.keys.sorted() where sessions[clientID]?.topics.contains(name) ?? false {
                 keep(topic, payload, expiry, Delivery(), for: clientID)
             }
+        } else if case .relay(let served) = world.topics.parse(topic) {
+            let delivery = Delivery(responseTopic: responseTopic)
+            deliver(topic, payload, toOneOf: connections.filter { $0.relays.contains(served) }, expiry, delivery)
+        } else if topic.utf8.starts(with: world.topics.canary(of: "").utf8) {
+            for connection in connections where topic == world.topics.canary(of: connection.clientID.string) {
+                deliver(topic, payload, to: connection, expiry)
+            }
         } else {
-            let members = connections.filter(\.isShared)
-            guard !members.isEmpty else { return }
-            turn += 1
-            deliver(topic, payload, to: members[turn % members.count], expiry)
+            deliver(topic, payload, toOneOf: connections.filter(\.isShared), expiry, Delivery())
         }
+    }
+
+    private func deliver(
+        _ topic: String, _ payload: [UInt8], toOneOf members: [Connection], _ expiry: Milliseconds?,
+        _ delivery: Delivery
+    ) {
+        guard !members.isEmpty else { return }
+        turn += 1
+        deliver(topic, payload, to: members[turn % members.count], expiry, delivery)
     }
 
     private func keep(
@@ -222,18 +279,27 @@ final class SimulatedBroker {
             let delay = connection.isDevice ? delay() : 0
             connection.lastArrival.down = max(connection.lastArrival.down, world.now + delay)
             world.at(connection.lastArrival.down) { [self] in
-                guard let connection = find(number) else {
-                    // The client has not acknowledged the message, so the broker sends the message again in the same
-                    // session.
-                    return keep(topic, payload, expiry, delivery, for: clientID)
-                }
-                guard !connection.isCut else {
-                    connection.client?.missed(connection: number)
-                    return
-                }
-                if let expiry, expiry <= world.now { return }
-                connection.client?.received(topic: topic, payload: payload, connection: number, delivery: delivery)
+                arrive(topic, payload, number, clientID, expiry, delivery)
             }
         }
+    }
+
+    private func arrive(
+        _ topic: String, _ payload: [UInt8], _ number: Int, _ clientID: ByteString, _ expiry: Milliseconds?,
+        _ delivery: Delivery
+    ) {
+        guard !isFrozen else {
+            return world.at(frozenUntil) { [self] in arrive(topic, payload, number, clientID, expiry, delivery) }
+        }
+        guard let connection = find(number) else {
+            // The client has not acknowledged the message, so the broker sends the message again in the same session.
+            return keep(topic, payload, expiry, delivery, for: clientID)
+        }
+        guard !connection.isCut else {
+            connection.client?.missed(connection: number)
+            return
+        }
+        if let expiry, expiry <= world.now { return }
+        connection.client?.received(topic: topic, payload: payload, connection: number, delivery: delivery)
     }
 }

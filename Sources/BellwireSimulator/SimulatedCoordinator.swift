@@ -30,7 +30,8 @@ final class SimulatedCoordinator: BrokerClient {
     private var pusher: Pusher?
     private var workers = 0
     private var random: SeededRandom
-    private var connection: Int?
+    /// The connection to each broker.
+    private var connections: [Int?]
     private var inbox: [InboundMessage] = []
     private var isStopping = false
     private var wakeAt = Milliseconds.max
@@ -47,6 +48,7 @@ final class SimulatedCoordinator: BrokerClient {
         self.memory = memory
         self.world = world
         self.random = random
+        connections = Array(repeating: nil, count: world.brokers.count)
     }
 
     // MARK: Life
@@ -62,7 +64,9 @@ final class SimulatedCoordinator: BrokerClient {
         store = SimulatedStore(memory, of: self, in: world, random: random.fork())
         stores.append(store)
         var draws = random.fork()
-        let service = CallService(store: store, settings: world.settings)
+        var settings = world.settings
+        settings.coordinator = clientID
+        let service = CallService(store: store, settings: settings)
         service.onOutboxEntries = { [unowned self] ids in self.deliverer?.committed(ids) }
         service.onRooms = { [unowned self] ids in self.closer?.committed(ids) }
         if let media = world.media { service.mediaSession = { member, _ in media.session(for: member) } }
@@ -179,7 +183,7 @@ final class SimulatedCoordinator: BrokerClient {
         isUp = false
         life += 1
         inbox = []
-        disconnect()
+        connections.indices.forEach(disconnect)
         loop.giveUp()
         deliverer?.giveUp()
         deliverer = nil
@@ -189,10 +193,10 @@ final class SimulatedCoordinator: BrokerClient {
         pusher = nil
     }
 
-    private func disconnect() {
-        guard let connection else { return }
-        self.connection = nil
-        world.broker.disconnect(connection)
+    private func disconnect(_ broker: BrokerIndex) {
+        guard let connection = connections[broker] else { return }
+        connections[broker] = nil
+        world.brokers.of(connection).disconnect(connection)
     }
 
     /// Suspends the process for a while, as SIGSTOP does.
@@ -207,9 +211,12 @@ final class SimulatedCoordinator: BrokerClient {
             handle(.frozen)
         }
         world.at(world.now + Bounds.brokerPatience) { [self] in
-            guard self.life == life, frozenUntil > world.now, let connection else { return }
-            self.connection = nil
-            world.broker.lose(connection)
+            guard self.life == life, frozenUntil > world.now else { return }
+            for (broker, connection) in connections.enumerated() {
+                guard let connection else { continue }
+                connections[broker] = nil
+                world.brokers.of(connection).lose(connection)
+            }
         }
     }
 
@@ -220,10 +227,10 @@ final class SimulatedCoordinator: BrokerClient {
     func doubled(_ payload: [UInt8]) {}
 
     func disconnected(connection: Int) {
-        guard connection == self.connection else { return }
-        self.connection = nil
-        inbox = []
-        later(.lost())
+        guard let broker = connections.firstIndex(of: connection) else { return }
+        connections[broker] = nil
+        inbox.removeAll { $0.broker == broker }
+        later(.lost(broker))
     }
 
     // MARK: The loop
@@ -279,35 +286,49 @@ final class SimulatedCoordinator: BrokerClient {
 
     private func perform(_ action: CoordinatorLoop.Action) {
         switch action {
-        case .connect:
-            connection = world.broker.connect(self, will: nil, isDevice: false)
-            later(connection == nil ? .lost() : .connected())
-        case .disconnect: disconnect()
-        case .subscribe:
-            if let connection { world.broker.share(connection) }
-            later(.answered())
-        case .unsubscribe:
-            if let connection { world.broker.unshare(connection) }
-            later(.answered())
-        case .publish(let messages, at: _, let by): publish(messages, by: by)
-        case .sendCanary, .subscribeRelay, .unsubscribeRelay: break
+        case .connect(let broker):
+            connections[broker] = world.brokers[broker].connect(self, will: nil, isDevice: false)
+            later(connections[broker] == nil ? .lost(broker) : .connected(broker))
+        case .disconnect(let broker): disconnect(broker)
+        case .subscribe(let broker):
+            if let connection = connections[broker] { world.brokers[broker].share(connection) }
+            later(.answered(broker))
+        case .unsubscribe(let broker):
+            if let connection = connections[broker] { world.brokers[broker].unshare(connection) }
+            later(.answered(broker))
+        case .publish(let messages, let broker, let by): publish(messages, at: broker, by: by)
+        case .sendCanary(let broker):
+            // Only worlds with several brokers have brokers that stand still.
+            guard let connection = connections[broker], world.brokers.count > 1 else { return }
+            world.brokers[broker].publish(connection, topic: world.topics.canary(of: clientID), payload: [])
+        case .subscribeRelay(let served, let broker): relay(served, at: broker, true)
+        case .unsubscribeRelay(let served, let broker): relay(served, at: broker, false)
         case .note(let notice, _): world.tell("\(clientID): \(notice)")
         case .end: leave()
         }
     }
 
     func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery) {
-        guard connection == self.connection else { return }
-        inbox.append(InboundMessage(topic: topic, payload: payload, isRetained: delivery.isRetained))
+        guard let broker = connections.firstIndex(of: connection) else { return }
+        inbox.append(
+            InboundMessage(
+                topic: topic, payload: payload, responseTopic: delivery.responseTopic,
+                isRetained: delivery.isRetained, broker: broker))
         if loop.takesMessages { wake(at: world.now) }
     }
 
-    private func publish(_ messages: [OutboundMessage], by deadline: Milliseconds) {
-        guard let connection, world.now < deadline else { return }
+    private func relay(_ served: BrokerIndex, at broker: BrokerIndex, _ isOn: Bool) {
+        guard let connection = connections[broker] else { return }
+        world.brokers[broker].relay(connection, world.settings.brokers[served], isOn)
+    }
+
+    private func publish(_ messages: [OutboundMessage], at broker: BrokerIndex, by deadline: Milliseconds) {
+        guard let connection = connections[broker], world.now < deadline else { return }
         world.tell("\(clientID) publishes \(messages.count) messages")
         for message in messages {
-            world.broker.publish(
-                connection, topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)
+            world.brokers[broker].publish(
+                connection, topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds,
+                responseTopic: message.responseTopic)
         }
         let receipts = messages.filter { $0.receiptOf != nil }
         if !receipts.isEmpty { later(.taken(receipts)) }

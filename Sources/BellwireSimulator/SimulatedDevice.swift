@@ -17,6 +17,9 @@ final class SimulatedDevice: BrokerClient {
     private var machine: ClientMachine
     private var random: SeededRandom
     private var connection: Int?
+    /// The brokers in the order in which this device tries them.
+    private let order: [BrokerIndex]
+    private var attempts = 0
     private var session = ""
     private var timerAt = Milliseconds.max
     private var timerNumber = 0
@@ -62,6 +65,9 @@ final class SimulatedDevice: BrokerClient {
         // With a persistent session, a welcome that the broker kept would be mistaken for the welcome of the new
         // connection.
         keepsSession = drawn && !isPersistent
+        // In a world with a single broker no random number is drawn either.
+        let brokers = Array(0..<world.brokers.count)
+        order = brokers.count > 1 ? self.random.sample(brokers, brokers.count) : brokers
         drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
         machine = ClientMachine(device: address)
         newMachine()
@@ -100,7 +106,9 @@ final class SimulatedDevice: BrokerClient {
         let will = SimulatedBroker.Will(
             topic: world.topics.presence(address), payload: PresenceMessage(.offline(.lost), session: session).encoded()
         )
-        let connected = world.broker.connect(self, will: will, isDevice: true, isPersistent: isPersistent)
+        let broker = world.brokers[order[attempts % order.count]]
+        attempts += 1
+        let connected = broker.connect(self, will: will, isDevice: true, isPersistent: isPersistent)
         guard let connection = connected else {
             perform(machine.disconnected(reason: "the broker cannot be reached", now: now))
             return reconnectLater()
@@ -112,7 +120,7 @@ final class SimulatedDevice: BrokerClient {
         // The time of CONNACK, SUBSCRIBE and SUBACK.
         world.at(world.now + 1 + random.between(0, world.hasFaults ? world.mix.delay : 1)) { [self] in
             guard self.connection == connection else { return }
-            world.broker.subscribe(
+            world.brokers.of(connection).subscribe(
                 connection, topics: [world.topics.down(address.userID), world.topics.down(address)])
             world.note(.connected(address, session: session))
             perform(machine.subscribed(now: now))
@@ -149,7 +157,7 @@ final class SimulatedDevice: BrokerClient {
         self.connection = nil
         session = ""
         world.note(.disconnected(address))
-        world.broker.disconnect(connection)
+        world.brokers.of(connection).disconnect(connection)
         online()
     }
 
@@ -157,23 +165,32 @@ final class SimulatedDevice: BrokerClient {
     func drop(for away: Milliseconds) {
         guard let connection else { return }
         wantsConnection = false
-        world.broker.lose(connection)
+        world.brokers.of(connection).lose(connection)
         world.at(world.now + away) { [self] in online() }
+    }
+
+    /// Notices after a while that the broker stands still, if it is this device's broker.
+    func standsStill(_ broker: SimulatedBroker) {
+        guard let connection, world.brokers.of(connection) === broker else { return }
+        world.at(world.now + Bounds.keepalive) { [self] in
+            guard self.connection == connection, broker.isFrozen else { return }
+            broker.lose(connection)
+        }
     }
 
     /// Makes the network lose every message, in one direction or both. After a while the broker and the device notice.
     func partition(up: Bool, down: Bool, for duration: Milliseconds) {
         guard let connection, !isCut.up, !isCut.down else { return }
         isCut = (up, down)
-        world.broker.cut(connection, down)
+        world.brokers.of(connection).cut(connection, down)
         world.at(world.now + min(duration, Bounds.keepalive)) { [self] in
             guard self.connection == connection else { return }
             if duration < Bounds.keepalive {
                 // TCP has kept the connection open: the connection goes on, and the lost messages stay lost.
-                world.broker.cut(connection, false)
+                world.brokers.of(connection).cut(connection, false)
                 isCut = (false, false)
             } else {
-                world.broker.lose(connection)
+                world.brokers.of(connection).lose(connection)
             }
         }
     }
@@ -189,7 +206,7 @@ final class SimulatedDevice: BrokerClient {
         // The device's last presence was sent over this connection, and needs the link's delay before the connection
         // closes.
         world.at(world.now + 1 + (world.hasFaults ? world.mix.delay : 1)) { [self] in
-            world.broker.disconnect(connection)
+            world.brokers.of(connection).disconnect(connection)
         }
         newMachine()
         world.at(world.now + max(away, world.mix.delay + 5)) { [self] in online() }
@@ -202,7 +219,7 @@ final class SimulatedDevice: BrokerClient {
             self.connection = nil
             isWelcome = false
             world.note(.disconnected(address))
-            world.broker.lose(connection)
+            world.brokers.of(connection).lose(connection)
         }
         newMachine()
         world.at(world.now + away) { [self] in online() }
@@ -310,7 +327,7 @@ final class SimulatedDevice: BrokerClient {
             return
         }
         world.note(.sent(address, message))
-        world.broker.publish(connection, topic: world.topics.up(address), payload: message.encoded())
+        world.brokers.of(connection).publish(connection, topic: world.topics.up(address), payload: message.encoded())
     }
 
     private func publish(_ presence: PresenceMessage) {
@@ -320,7 +337,7 @@ final class SimulatedDevice: BrokerClient {
             return
         }
         world.note(.presented(address, presence))
-        world.broker.publish(
+        world.brokers.of(connection).publish(
             connection, topic: world.topics.presence(address), payload: presence.encoded(),
             isRetained: world.hasFaults && random.chance(world.mix.retainedPresence))
     }

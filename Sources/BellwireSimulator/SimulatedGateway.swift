@@ -22,9 +22,11 @@ final class SimulatedGateway: BrokerClient {
                 of: push.ringKey, secret: secret, callID: push.id.callID, user: device.userID, device: device.deviceID)
         else { return answered(nil) }
         if connection == nil {
-            connection = world.broker.connect(self, will: nil, isDevice: false)
+            connection = (0..<world.brokers.count).lazy.compactMap { [self] in
+                world.brokers[$0].connect(self, will: nil, isDevice: false)
+            }.first
             if let connection {
-                world.broker.subscribe(connection, topics: world.plan.users.map { world.topics.down(backend($0.user)) })
+                world.brokers.of(connection).subscribe(connection, topics: world.plan.users.map { world.topics.down(backend($0.user)) })
             }
         }
         guard let connection else { return answered(nil) }
@@ -33,7 +35,7 @@ final class SimulatedGateway: BrokerClient {
         let check = Request.RingCheck(
             callID: push.id.callID, device: device.deviceID, invitation: invitation, isRejected: isRejected)
         waiting[id] = answered
-        world.broker.publish(
+        world.brokers.of(connection).publish(
             connection, topic: world.topics.up(backend(device.userID)),
             payload: UpMessage.request(Request(id: id, body: .ringCheck(check))).encoded())
         world.at(world.now + 5_000) { [self] in waiting.removeValue(forKey: id)?(nil) }

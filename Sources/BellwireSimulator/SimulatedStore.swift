@@ -299,7 +299,9 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         for session in sessions {
             outcomes += try await run(at: world.cluster?.server(of: session.device.userID)) { () throws(StoreError) in
                 defer { present([session.device]) }
-                return store.cameOnline([session], policy: policy)
+                let outcome = store.cameOnline([session], policy: policy)
+                tell(session, "\(outcome[0])")
+                return outcome
             }
         }
         return outcomes
@@ -310,7 +312,9 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         for session in sessions {
             ended += try await run(at: world.cluster?.server(of: session.device.userID)) { () throws(StoreError) in
                 defer { present([session.device]) }
-                return store.wentOffline([session], policy: policy)
+                let hasEnded = store.wentOffline([session], policy: policy)
+                tell(session, hasEnded[0] ? "offline" : "offline, and not current")
+                return hasEnded
             }
         }
         return ended
@@ -321,6 +325,10 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             store.renew(devices)
             present(devices)
         }
+    }
+
+    private func tell(_ session: DeviceSession, _ state: String) {
+        world.tell("presence of \(session.device), session \(session.id) at \(session.broker ?? "the broker"): \(state)")
     }
 
     private func present(_ devices: [DeviceAddress]) {

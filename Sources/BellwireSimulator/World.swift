@@ -5,7 +5,7 @@ import Delivery
 import HistoryChecker
 import SignalingProtocol
 
-/// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and their faults.
+/// A whole deployment in one thread and in virtual time: devices, brokers, coordinators, a store, and their faults.
 ///
 /// The world is deterministic: all actions run from one queue, ordered by time and then by the order of their addition,
 /// and every random number comes from the plan's seed.
@@ -47,7 +47,7 @@ final class World {
     }
     /// Whether faults still happen; false once the world is to come to rest.
     private(set) var hasFaults = true
-    private(set) var broker: SimulatedBroker!
+    private(set) var brokers: SimulatedFleet!
     private(set) var coordinators: [SimulatedCoordinator] = []
     private(set) var devices: [SimulatedDevice] = []
     /// The webhook endpoint; nil in a world without webhooks.
@@ -108,10 +108,11 @@ final class World {
         settings.limits.messages = .init(rate: 0, burst: 0)
         settings.limits.signals = .init(rate: 0, burst: 0)
         if plan.hasRooms { settings.media = MediaUse([], other: "sfu") }
+        settings.brokers = (1...plan.brokers).map { "broker-\($0)" }
         self.settings = settings
         random = SeededRandom(seed: plan.seed &* 0x9E37_79B9 &+ 1)
         hasFaults = true
-        broker = SimulatedBroker(in: self, random: random.fork())
+        brokers = SimulatedFleet(plan.brokers, in: self, random: &random)
         let memory = MemoryCallStore { [unowned(unsafe) self] in asksAt ?? now }
         memory.addUnreadable(plan.mix.unreadableRecords, dueAt: start - 1_000)
         self.memory = memory
@@ -393,8 +394,8 @@ final class World {
         case .sleep(let away): device.sleep(for: away)
         case .reinstall(let away, let platform, let token):
             device.reinstall(after: away, platform, token: token)
-        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore, .failover,
-            .reshard:
+        case .crash, .freeze, .stop, .brokerRestart, .brokerFreeze, .cutOff, .storeOutage, .storeLoss, .clockStep,
+            .readOnlyStore, .failover, .reshard:
             preconditionFailure("a fault without a device")
         }
     }
@@ -410,7 +411,8 @@ final class World {
             note(.faultBegan(target: coordinator.clientID, .stopped))
             coordinator.stop()
             startLater(coordinator)
-        case .brokerRestart(let away):
+        case .brokerRestart(let away, let place):
+            let broker = brokers[place]
             guard broker.isUp else { return }
             count("broker restarted")
             note(.faultBegan(target: HistoryEntry.broker, .killed))
@@ -419,6 +421,18 @@ final class World {
                 broker.start()
                 at(now + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
             }
+        case .brokerFreeze(let duration, let place):
+            guard brokers[place].isUp, !brokers[place].isFrozen else { return }
+            count("broker frozen")
+            note(.faultBegan(target: HistoryEntry.broker, .frozen))
+            brokers[place].freeze(for: duration)
+            for device in devices { device.standsStill(brokers[place]) }
+            at(now + duration + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
+        case .cutOff(let index, let duration, let place):
+            // A broker that no coordinator can reach is out of service for its devices, as a broker without power is.
+            guard brokers[place].isServed(besides: coordinators[index].clientID) else { return }
+            count("coordinator cut off from a broker")
+            brokers[place].cutOff(coordinators[index].clientID, for: duration)
         case .storeOutage(let away):
             guard isStoreWhole else { return }
             count("store outage")
@@ -529,7 +543,7 @@ final class World {
     /// Notes that the broker serves again, once the coordinators are connected again or `end` has passed, unless the
     /// broker was killed again meanwhile.
     private func brokerServed(by end: Int64) {
-        guard broker.isUp else { return }
+        guard brokers.isWhole else { return }
         guard now >= end || coordinators.allSatisfy({ !$0.isUp || $0.isServing }) else {
             at(now + 100) { [self] in brokerServed(by: end) }
             return

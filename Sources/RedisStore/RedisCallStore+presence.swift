@@ -36,13 +36,18 @@ extension RedisCallStore {
         let replies = try await runPresence(.online, sessions, bounds)
         var outcomes: [OnlineOutcome] = []
         for (session, reply) in zip(sessions, replies) {
-            // The former session at another broker, "broker session"; otherwise 1, or 0 for a session that is over.
+            // The former session at another broker, "broker session"; otherwise 1, 0 for a session that is over, or 2 for
+            // a message that is late.
             if var former = reply.bytes, let broker = former.part(before: UInt8(ascii: " "))?.text,
                 let id = former.text
             {
                 outcomes.append(.current(takenOver: DeviceSession(session.device, id: id, broker: broker)))
             } else {
-                outcomes.append(try reply.number() == 1 ? .current() : .over)
+                switch try reply.number() {
+                case 0: outcomes.append(.over)
+                case 2: outcomes.append(.late)
+                default: outcomes.append(.current())
+                }
             }
         }
         return outcomes
@@ -71,12 +76,15 @@ extension RedisCallStore {
         var pipeline = try self.session.pipeline()
         let now = try await now()
         for session in sessions {
-            pipeline.script(script, keys: keys.count, arguments: 4 + bounds.count) {
+            // Only `online` looks at the time of the message.
+            let hasTime = script == .online
+            pipeline.script(script, keys: keys.count, arguments: 4 + bounds.count + (hasTime ? 1 : 0)) {
                 for name in keys { $0.add(key(session.device.userID, name)) }
                 $0.add(session.device.deviceID.string)
                 $0.add(session.id)
                 $0.add(now)
                 for bound in bounds { $0.add(bound) }
+                if hasTime { if let received = session.received { $0.add(received) } else { $0.add("") } }
                 $0.add(session.broker ?? "")
             }
         }

@@ -29,8 +29,9 @@ package enum RedisScript: CaseIterable {
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
     /// Notes that a device came online. KEYS: presence, ended sessions, profile. ARGV: device, session, now, life of an
-    /// entry, bound on online devices, bound on known devices, broker. Returns 1, 0 when the session has ended, or the
-    /// former session of the device at another broker: "broker session".
+    /// entry, bound on online devices, bound on known devices, time of receipt or "", broker. Returns 1, 0 when the session
+    /// has ended, 2 when the message is older than the current session, or the former session of the device at another
+    /// broker: "broker session".
     case online
     /// Notes that a device went offline. KEYS: presence, ended sessions. ARGV: device, session, now, how long an ended
     /// session is remembered, bound on remembered sessions, life of an entry, broker. Returns 1 when this ended the
@@ -313,8 +314,9 @@ package enum RedisScript: CaseIterable {
         local device, session, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
         local over = redis.call('ZSCORE', KEYS[2], device .. ':' .. session)
         if session ~= '' and over and tonumber(over) > now then return 0 end
+        local known, received = read(redis.call('HGET', KEYS[1], device)), tonumber(ARGV[7])
+        if known and received and received < known.since and not isSession(known, session) then return 2 end
         redis.call('HSETNX', KEYS[3], 'since', string.format('%.0f', now))
-        local known = read(redis.call('HGET', KEYS[1], device))
         local since = now
         if known and known.online and isSession(known, session) and known.seen + lease > now then since = known.since end
         write(device, 1, since, now, session, broker)

@@ -51,6 +51,7 @@ extension SQLiteCallStore {
         ) { $0.integer(0) }
         guard over.isEmpty else { return .over }
         let known = try presence(of: device)
+        if let known, known.makesLate(session) { return .late }
         let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session) } ?? false
         try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
         try database.run(

@@ -73,6 +73,9 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
     public var session: String?
     /// With `sessionOver`: why the session has ended; `takenOver` when the device has a newer session at another broker.
     public var reason: String?
+    /// With the reason `takenOver`: the newer session. A client that knows the newer session as a former session of its
+    /// own connects again: the beginning of that session came late.
+    public var newerSession: String?
     /// With `badRequest`: whether this device has used the request's `id` for another request. A gateway answers such a
     /// request with another status.
     package var isIDUsed = false
@@ -103,6 +106,7 @@ extension SignalingError {
             writer.field("retryAfter", retryAfter)
             writer.field("session", session)
             writer.field("reason", reason)
+            writer.field("newerSession", newerSession)
             if isIDUsed { writer.field("idUsed", true) }
         }
     }
@@ -114,6 +118,7 @@ extension SignalingError {
             ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,
             callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init),
             session: json["session"]?.string, reason: json["reason"]?.string)
+        newerSession = json["newerSession"]?.string
         isIDUsed = json["idUsed"]?.bool ?? false
     }
 }

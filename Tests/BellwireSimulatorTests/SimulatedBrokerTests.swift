@@ -19,11 +19,12 @@ struct SimulatedBrokerTests {
     /// Client ids are bytes: Swift's strings hold both spellings equal.
     @Test func theTwinOfAClientPutsNobodyOff() {
         let world = World(Plan.drawn(seed: 1, isLite: true))
+        let broker = world.brokers[0]
         let (composed, decomposed) = (Client("caf\u{E9}/phone"), Client("cafe\u{301}/phone"))
-        #expect(world.broker.connect(composed, will: nil, isDevice: true) != nil)
-        #expect(world.broker.connect(decomposed, will: nil, isDevice: true) != nil)
+        #expect(broker.connect(composed, will: nil, isDevice: true) != nil)
+        #expect(broker.connect(decomposed, will: nil, isDevice: true) != nil)
         #expect(composed.losses == 0)
-        #expect(world.broker.connect(Client("caf\u{E9}/phone"), will: nil, isDevice: true) != nil)
+        #expect(broker.connect(Client("caf\u{E9}/phone"), will: nil, isDevice: true) != nil)
         #expect(composed.losses == 1 && decomposed.losses == 0)
     }
 }

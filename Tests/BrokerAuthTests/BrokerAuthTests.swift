@@ -51,6 +51,26 @@ import Tokens
         }
     }
 
+    /// Coordinators see by these topics whether a broker delivers, and send each other messages for other brokers.
+    @Test func aCoordinatorSendsItselfCanariesAndOthersRelays() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "coordinator-1", try fixture.token("service", role: .coordinator))
+        for topic in ["bellwire/v1/canary", "bellwire/v1/canary/coordinator-1", "bellwire/v1/relay/broker-2:1883"] {
+            #expect(fixture.may(.publish(retain: false), topic), "\(topic)")
+            #expect(fixture.may(.receive, topic), "\(topic)")
+        }
+        #expect(fixture.may(.subscribe, "bellwire/v1/canary/coordinator-1"))
+        #expect(fixture.may(.subscribe, "$share/coordinators/bellwire/v1/canary"))
+        #expect(fixture.may(.subscribe, "$share/coordinators/bellwire/v1/relay/broker-2:1883"))
+        #expect(!fixture.may(.subscribe, "bellwire/v1/relay/broker-2:1883"), "each message has one taker")
+        try fixture.connect(2, "alice/phone", try fixture.token("alice"))
+        try fixture.connect(3, "backend", try fixture.token("backend", role: .server))
+        for connection in [2, 3] {
+            #expect(!fixture.may(.publish(retain: false), "bellwire/v1/relay/broker-2:1883", connection))
+            #expect(!fixture.may(.publish(retain: false), "bellwire/v1/canary", connection))
+        }
+    }
+
     @Test func aServerActsForAnyUser() throws {
         let fixture = try Fixture()
         try fixture.connect(1, "backend", try fixture.token("backend", role: .server))

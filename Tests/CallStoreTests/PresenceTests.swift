@@ -77,6 +77,21 @@ import Testing
         #expect(try test.presence(alicePhone)?.session == newer.id)
     }
 
+    /// A coordinator that stood still had received the message of the former session.
+    @Test(arguments: StoreKind.allCases)
+    func aMessageThatIsOlderThanTheSessionChangesNothing(kind: StoreKind) throws {
+        let test = try kind.open()
+        let before = try test.store.now()
+        try test.pass(1_000)
+        _ = try test.online(alicePhone, "newer")
+        func late(_ id: String) throws -> OnlineOutcome {
+            try test.store.cameOnline([DeviceSession(alicePhone, id: id, received: before)], policy: .init())[0]
+        }
+        #expect(try late("former") == .late)
+        #expect(try test.presence(alicePhone)?.session == "newer")
+        #expect(try late("newer") == .current(), "the session's own message")
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aDeploymentMayComeToHaveSeveralBrokersOrOneAgain(kind: StoreKind) throws {
         let test = try kind.open()
@@ -300,7 +315,8 @@ import Testing
                 let device = devices[Int(random.next() % (step % 3 == 0 ? 12 : 4))]
                 let session = DeviceSession(
                     device, id: ["", "s1", "s2"].randomElement(using: &random)!,
-                    broker: [nil, "a:1", "b:1"].randomElement(using: &random)!)
+                    broker: [nil, "a:1", "b:1"].randomElement(using: &random)!,
+                    received: [nil, now, now, now - 30_000].randomElement(using: &random)!)
                 let place: Comment = "\(kind), seed \(seed), step \(step)"
                 switch random.next() % 5 {
                 case 0, 1:

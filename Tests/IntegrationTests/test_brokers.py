@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from conftest import Rig
-from harness import UNLIMITED, wait_until
+from harness import UNLIMITED, SecureBroker, Service, wait_until
 from harness.fleet import Fleet
+from harness.mute_proxy import MuteProxy
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_the_newer_of_two_sessions_stands(fleet: Fleet) -> None:
     newer = fleet.phone(2, former.user)
     error = former.expect_type("error")
     assert error.body["error"] | {"message": ""} == {
-        "code": "sessionOver", "message": "", "session": session, "reason": "takenOver",
+        "code": "sessionOver", "message": "", "session": session, "reason": "takenOver", "newerSession": newer.session,
     }  # fmt: skip
     call = alice.invite(newer)
     newer.expect("call.invited", call)
@@ -139,6 +141,64 @@ def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
     carol = fleet.phone(1, fleet.user("carol"))
     call = alice.invite(carol)
     carol.expect("call.invited", call)
+
+
+def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> None:
+    """It answers pings meanwhile. Its canaries do not come back."""
+    brokers = [rig.broker(), rig.broker()]
+    proxy = MuteProxy(brokers[1].port)
+    service = rig.service(f"{brokers[0].url},mqtt://127.0.0.1:{proxy.port}", **UNLIMITED)
+    name = f"127.0.0.1:{proxy.port}"
+
+    def state() -> str:
+        return Fleet.states(service)[name]
+
+    wait_until(lambda: state() == "serving", 10, "the broker serves")
+    proxy.is_mute = True
+    began = time.monotonic()
+    wait_until(lambda: state() == "suspected", 10, "the broker is suspected")
+    wait_until(lambda: "takes messages and delivers none" in service.log.read_text(), 10, "the broker counts as gone")
+    assert time.monotonic() - began < 10
+    proxy.is_mute = False
+    wait_until(lambda: state() == "serving", 15, "the broker serves again")
+    proxy.close()
+
+
+def test_a_coordinator_that_alone_cannot_reach_a_broker_sends_through_another(tmp_path: Path) -> None:
+    """A phone there rings without waiting for a resend, whoever serves the call."""
+    brokers = [SecureBroker(tmp_path / f"broker-{number}") for number in range(2)]
+
+    def url(place: int, token: str) -> str:
+        return f"mqtt://service:{token}@127.0.0.1:{brokers[place].port}"
+
+    tokens = [broker.token("service", role="coordinator") for broker in brokers]
+    whole, cut = (
+        Service(f"{url(0, token)},{url(1, tokens[1])}", tmp_path, store="sqlite", name=name, **UNLIMITED)
+        for name, token in (("whole", tokens[0]), ("cut", "no-token"))
+    )
+    fleet = Fleet(brokers, [whole, cut])
+    try:
+        wait_until(lambda: set(fleet.states(whole).values()) == {"serving"}, 10, "one coordinator serves both")
+        wait_until(lambda: fleet.states(cut)[fleet.name(1)] == "serving", 10, "the other serves one")
+        assert fleet.states(cut)[fleet.name(0)] != "serving"
+        assert cut.status("/readyz") == 200
+        alice, bob = fleet.phone(1, fleet.user("alice")), fleet.phone(0, fleet.user("bob"))
+        for _ in range(12):
+            began = time.monotonic()
+            call = alice.invite(bob)
+            bob.expect("call.invited", call)
+            alice.cancel(call)
+            bob.expect("call.cancelled", call)
+            assert time.monotonic() - began < 0.8
+        served = cut.metrics()["bellwire_calls_created_total"]
+        assert 0 < served < 12, served
+        assert whole.metrics()["bellwire_messages_relayed_total"] >= served
+    finally:
+        fleet.close()
+        for service in (whole, cut):
+            service.stop()
+        for broker in brokers:
+            broker.stop()
 
 
 @pytest.mark.parametrize(

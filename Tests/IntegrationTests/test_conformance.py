@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import RedisServer
-from harness.conformance import SHORT, check, deployment, told
+from harness.conformance import SHORT, check, deployment, fleet, told
 from harness.gateway import Gateway
 from harness.media import LiveKit
 from harness.push_providers import PushProviders
@@ -31,16 +31,30 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
         redis.stop()
 
 
+@_brief
+@pytest.mark.timeout(300)
+def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
+    """Devices of one user, and users of one call, are at different brokers."""
+    redis = RedisServer(tmp_path / "redis")
+    try:
+        with fleet(tmp_path, redis.url, 3, replicas=2, **SHORT) as brokers:
+            check(brokers, "--replicas", "2", "--mqtt", "5", *told(SHORT))
+    finally:
+        redis.stop()
+
+
 @pytest.mark.stores
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fleet", [SentinelFleet, RedisCluster])
-def test_a_deployment_on_servers_that_fail_over_conforms(tmp_path: Path, fleet: type[SentinelFleet] | type[RedisCluster]) -> None:
-    servers = fleet(tmp_path / "fleet")
+@pytest.mark.parametrize("servers", [SentinelFleet, RedisCluster])
+def test_a_deployment_on_servers_that_fail_over_conforms(
+    tmp_path: Path, servers: type[SentinelFleet] | type[RedisCluster]
+) -> None:
+    store = servers(tmp_path / "fleet")
     try:
-        with deployment(tmp_path, servers.url, replicas=2, redis_wait_replicas="1", **SHORT) as broker:
+        with deployment(tmp_path, store.url, replicas=2, redis_wait_replicas="1", **SHORT) as broker:
             check(broker, "--replicas", "2", *told(SHORT))
     finally:
-        servers.stop()
+        store.stop()
 
 
 @pytest.mark.timeout(300)

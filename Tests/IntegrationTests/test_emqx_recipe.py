@@ -113,6 +113,10 @@ def test_a_coordinator_has_a_name_that_no_user_can_have() -> None:
     assert may(name, "subscribe", f"$share/coordinators/{ROOT}/up/#")
     assert may(name, "subscribe", f"$share/coordinators/{ROOT}/presence/#")
     assert may(name, "publish", f"{ROOT}/down/bob/phone")
+    for topic in (f"{ROOT}/canary", f"{ROOT}/canary/c1", f"{ROOT}/relay/b:1883"):
+        assert may(name, "publish", topic) and not may("alice", "publish", topic)
+    assert may(name, "subscribe", f"$share/coordinators/{ROOT}/canary") and may(name, "subscribe", f"{ROOT}/canary/c1")
+    assert may(name, "subscribe", f"$share/coordinators/{ROOT}/relay/b:1883")
     assert not may(name, "publish", f"{ROOT}/up/bob/phone") and not may(name, "subscribe", f"{ROOT}/down/bob")
     for near in (name[:-1], name + "x", name[:64], name.upper()):
         assert not may(near, "publish", f"{ROOT}/down/bob") and not may(near, "publish", f"{ROOT}/up/{near}x/phone")

@@ -6,7 +6,8 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
@@ -34,6 +35,7 @@ class Deployment:
     """The deployment under test."""
 
     broker: Broker
+    """The first broker of the deployment."""
     root: str
     """The root of all topics."""
     patience: float
@@ -42,6 +44,14 @@ class Deployment:
     """How long to wait for the response to a request, with its resends, in seconds."""
     waits_for_broker: bool = True
     """Whether a device that publishes waits until the broker has the message."""
+    others: Sequence[Broker] = ()
+    """The other brokers of the deployment."""
+
+    def broker_of(self, device: str) -> Broker:
+        """The broker of a device, always the same: devices are spread over all brokers. A second connection with the
+        same client id thus meets the first one."""
+        brokers = (self.broker, *self.others)
+        return brokers[zlib.crc32(device.encode()) % len(brokers)]
 
 
 class Request:
@@ -159,7 +169,7 @@ class Device(Endpoint):
         `password` replaces the user's own password."""
         assert self._connection is None, f"{self} is connected"
         will = self.begin_session()
-        broker = self.deployment.broker
+        broker = self.deployment.broker_of(self.client_id)
         password = instead["password"] if "password" in instead else broker.password(self.user)
         connection = Connection(broker, self._version, self.client_id, self.level, password, will, self._on_message)
         # `_connection` is set before the connection is open, since a message right after the SUBACK needs its ack.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..client import QUIET, Device, Message
 from ..expect import between, change, equal, fields, member, states, true
 from ..scene import Scene
-from ..suite import sentence
+from ..suite import require, sentence
 from .steps import ring, talk
 
 
@@ -615,6 +615,8 @@ def what_other_devices_hear_comes_on_their_own_topic(scene: Scene) -> None:
     " call.handledElsewhere: they may be ringing); they are never counted online.",
 )
 def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) -> None:
+    several = "with several brokers, a device without presence hears of the call at the broker of an online device"
+    require(not scene.deployment.others, several)
     alice, bob = scene.device("alice"), scene.device("bob")
     silent = scene.another(bob, "silent", presence=False)
     deaf = scene.another(bob, "deaf", presence=False, auto_ack=False)

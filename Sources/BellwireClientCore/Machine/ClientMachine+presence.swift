@@ -28,6 +28,8 @@ extension ClientMachine {
         connection += 1
         heldCalls = [:]
         link = .connected(session: session)
+        ownSessions.append(session)
+        ownSessions.removeFirst(max(0, ownSessions.count - Self.sessionsRemembered))
         return actions
     }
 
@@ -115,7 +117,7 @@ extension ClientMachine {
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
-        if error.reason == "takenOver" { return [.endTakenOver] }
+        if error.reason == "takenOver", !isOwn(error.newerSession) { return [.endTakenOver] }
         // Reconnecting always has a pause; the service answers the presence that is published after the pause.
         if let last = lastSessionRenewal, now - last < Self.sessionPause {
             presence.isAwaitingWelcome = true
@@ -125,6 +127,13 @@ extension ClientMachine {
         }
         lastSessionRenewal = now
         return [.renewSession]
+    }
+
+    /// Whether this client had the session itself: the beginning of the session came late, from a broker that stood
+    /// still.
+    private func isOwn(_ session: String?) -> Bool {
+        guard let session else { return false }
+        return ownSessions.contains { $0.utf8.elementsEqual(session.utf8) }
     }
 
     /// Publishes the session again, since the service takes another session for the current one.

@@ -87,6 +87,9 @@ package struct ClientMachine: Sendable {
     var presence = PresenceSchedule()
     /// Whether the app was told `online`, and not yet `offline`.
     var isOnline = false
+    /// The sessions of this client, the latest last.
+    var ownSessions: [String] = []
+    static let sessionsRemembered = 16
     /// When the device last reconnected because its session had ended.
     var lastSessionRenewal: Int64?
     /// When to ask for another token; nil when no time is known, or the token has been asked for.

@@ -14,6 +14,8 @@ struct Intake {
     private(set) var contents: [(content: RequestContent, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []
     private(set) var counts = Counts()
+    /// The devices with the brokers from which they were heard, in a deployment with several brokers.
+    private(set) var heard: [(device: DeviceAddress, broker: BrokerIndex)] = []
 
     init(_ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?) {
         self.settings = settings
@@ -39,7 +41,9 @@ struct Intake {
         case .canary, .relay: break
         case .foreign: counts.add(.messagesRefused, "foreign")
         case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror, message)
-        case .up(let device): contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
+        case .up(let device):
+            contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
+            if settings.isRouting { heard.append((device, message.broker)) }
         case .presence(let device):
             if let change = readPresence(message, of: device) {
                 contents.append((.presence(change), device, message.payload.count))
@@ -193,7 +197,8 @@ struct Intake {
         case .success(let presence):
             return PresenceChange(
                 session: DeviceSession(
-                    device, id: presence.session, broker: settings.isRouting ? settings.brokers[message.broker] : nil),
+                    device, id: presence.session, broker: settings.isRouting ? settings.brokers[message.broker] : nil,
+                    received: now),
                 status: presence.status,
                 tokenExpiresAt: message.tokenExpiresAt)
         }

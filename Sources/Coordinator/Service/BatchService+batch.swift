@@ -27,6 +27,7 @@ extension BatchService {
         await serveCalls(batch.calls.works, of: batch.senders.unique, afterEachAttempt: flush)
         await serveMessages(batch.messages.works)
         flush()
+        if settings.isRouting { await remind(batch.senders.unique) }
         await serveReleased()
         await serveUserRequests(batch.requests)
     }

@@ -43,13 +43,15 @@ extension BatchService {
     func serveArrivals(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
-        let current = zip(changes, outcomes).filter { $0.1 != .over }.map(\.0)
+        var current: [PresenceChange] = []
         for (change, outcome) in zip(changes, outcomes) {
-            context.counters.add(.presence, outcome == .over ? "over" : "online")
+            context.counters.add(.presence, outcome.name)
             switch outcome {
             case .over: refuseOver(change.session)
-            case .current(takenOver: let former?): endTakenOver(former)
-            case .current(takenOver: nil): break
+            case .late: break
+            case .current(let former):
+                current.append(change)
+                if let former { endTakenOver(former, by: change.session) }
             }
         }
         guard !current.isEmpty else { return }
@@ -83,10 +85,31 @@ extension BatchService {
 
     /// Tells a device's former session that the device has a newer session at another broker, so that the former
     /// connection ends. A single broker ends the connection itself.
-    private func endTakenOver(_ former: DeviceSession) {
-        let error = SignalingError(
+    private func endTakenOver(_ former: DeviceSession, by newer: DeviceSession) {
+        var error = SignalingError(
             .sessionOver, "the device has a newer session at another broker", session: former.id, reason: "takenOver")
+        error.newerSession = newer.id
         refuse(error, former)
+    }
+
+    /// Welcomes devices that sent a message although their presence names another broker, or counts them as offline. The
+    /// welcome names a session that no device has, so that the device publishes its presence again.
+    func remind(_ senders: [DeviceAddress]) async {
+        let changes = senders.compactMap { device -> PresenceChange? in
+            guard let known = presence[device.userID]?.first(where: { $0.device == device }),
+                let broker = context.lastHeard.brokerToRemind(device, known, settings.brokers, now: now)
+            else { return nil }
+            return PresenceChange(
+                session: DeviceSession(device, id: Self.nobodysSession, broker: settings.brokers[broker]),
+                status: .online, tokenExpiresAt: nil)
+        }
+        guard !changes.isEmpty else { return }
+        do throws(StoreError) {
+            try await welcome(try await readArrivals(changes))
+        } catch {
+            context.failed(error)
+        }
+        flush()
     }
 
     private func refuse(_ error: SignalingError, _ session: DeviceSession) {
@@ -96,6 +119,8 @@ extension BatchService {
     private func broker(of session: DeviceSession) -> BrokerSet {
         session.broker.flatMap { settings.brokers.firstIndex(of: $0) }.map { BrokerSet($0) } ?? .all
     }
+
+    private static let nobodysSession = "unknown"
 
     private func readArrivals(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
         let queries = Arrival.queries(changes.map(\.session.device.userID), settings, now: now)
@@ -172,5 +197,16 @@ extension BatchService {
         counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
         context.counters.add(counts)
         return true
+    }
+}
+
+extension OnlineOutcome {
+    /// The value of the label of `bellwire_presence_total`.
+    fileprivate var name: String {
+        switch self {
+        case .current: "online"
+        case .over: "over"
+        case .late: "late"
+        }
     }
 }

@@ -93,6 +93,7 @@ package final class CallService {
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
+        for (device, broker) in intake.heard { context.lastHeard.note(device, at: broker) }
         let refusing = BatchService(context)
         for (content, device, bytes) in intake.contents where !queue.append(content, from: device, bytes, at: moment) {
             refusing.refuseEarly(content, from: device, because: "full")

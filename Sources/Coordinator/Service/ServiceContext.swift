@@ -15,6 +15,7 @@ final class ServiceContext {
     var usage = StoredUsage()
     var recorder: TraceRecorder
     var setAside = SetAside()
+    var lastHeard = LastHeard()
     var tidied = TidyLists()
     var health = StoreHealth()
     /// Called with the records that have new outbox entries for webhook endpoints, once they are written.

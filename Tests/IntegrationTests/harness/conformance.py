@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,17 +34,25 @@ TOLD += ("cancel_memory", "session_memory")
 @contextmanager
 def deployment(directory: Path, store: str, replicas: int = 1, **flags: str) -> Iterator[Broker]:
     """A broker and its coordinators. The suite itself judges the traffic."""
-    broker = Broker(directory / "broker")
+    with fleet(directory, store, 1, replicas, **flags) as brokers:
+        yield brokers[0]
+
+
+@contextmanager
+def fleet(directory: Path, store: str, count: int, replicas: int = 1, **flags: str) -> Iterator[list[Broker]]:
+    """Brokers that know nothing of each other, and their coordinators."""
+    brokers = [Broker(directory / f"broker-{number}") for number in range(count)]
+    urls = ",".join(broker.url for broker in brokers)
     services = [
-        Service(broker.url, directory / "service", store, f"coordinator-{number}", **flags)
-        for number in range(replicas)
+        Service(urls, directory / "service", store, f"coordinator-{number}", **flags) for number in range(replicas)
     ]
     try:
-        yield broker
+        yield brokers
     finally:
         for service in services:
             service.stop()
-        broker.stop()
+        for broker in brokers:
+            broker.stop()
 
 
 def told(timers: dict[str, str]) -> list[str]:
@@ -52,7 +60,7 @@ def told(timers: dict[str, str]) -> list[str]:
     return [f"--{name.replace('_', '-')}={timers[name].removesuffix('s')}" for name in TOLD]
 
 
-def check(broker: Broker, *options: str) -> str:
+def check(broker: Broker | Sequence[Broker], *options: str) -> str:
     """Runs the suite; every sentence that can be tested must hold. Returns its output."""
     suite = str(PROJECT / "scripts/conformance")
     with (PROJECT / ".build/conformance.lock").open("w") as lock:
@@ -60,7 +68,8 @@ def check(broker: Broker, *options: str) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run([suite, "--list"], check=True, capture_output=True)
     # Other tests run at the same time: fewer at once, so that none runs out of its short timers, and what should come at once may take longer.
-    command = [suite, "--broker", broker.url, "--parallel", "10", "--patience", "15", *options]
+    brokers = [broker] if isinstance(broker, Broker) else broker
+    command = [suite, "--broker", ",".join(broker.url for broker in brokers), "--parallel", "10", "--patience", "15", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
     failures = done.stdout[max(0, done.stdout.find("FAILED  §")) :]
     assert done.returncode == 0, failures[:60_000] + done.stderr[-2_000:]

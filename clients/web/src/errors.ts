@@ -39,6 +39,8 @@ export interface ErrorDetails {
   session?: string;
   /** With `sessionOver`: why the session has ended, such as `takenOver`. */
   reason?: string;
+  /** With the reason `takenOver`: the newer session. */
+  newerSession?: string;
 }
 
 /** Every failure that this SDK reports. */
@@ -51,6 +53,7 @@ export class BellwireError extends Error implements ErrorDetails {
   readonly retryAfter?: number;
   readonly session?: string;
   readonly reason?: string;
+  readonly newerSession?: string;
 
   /** `message` is for people; the wording may change. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -61,5 +64,6 @@ export class BellwireError extends Error implements ErrorDetails {
     if (details.retryAfter !== undefined) this.retryAfter = details.retryAfter;
     if (details.session !== undefined) this.session = details.session;
     if (details.reason !== undefined) this.reason = details.reason;
+    if (details.newerSession !== undefined) this.newerSession = details.newerSession;
   }
 }

@@ -34,7 +34,7 @@ export class ClientMachine {
     const settings = { ...defaults, ...configuration };
     this.state = {
       user, device, configuration: settings,
-      link: "offline", session: "", connection: 0, isOnline: false,
+      link: "offline", session: "", ownSessions: [], connection: 0, isOnline: false,
       presenceSends: 0, isAwaitingWelcome: false, nextPresence: undefined,
       lastCorrection: undefined, lastSessionRenewal: undefined, tokenRenewal: undefined, isRenewing: false,
       heartbeatInterval: 20_000, pending: [], calls: [], heldCalls: new Map(),

@@ -338,7 +338,7 @@ export function readCall(json: unknown): CallObject | undefined {
 export function readError(json: unknown): BellwireError | undefined {
   if (!isObject(json) || typeof json.code !== "string") return undefined;
   const details = {};
-  takeTexts(details, json, "state callID session reason");
+  takeTexts(details, json, "state callID session reason newerSession");
   takeIntegers(details, json, "retryAfter");
   return new BellwireError(json.code, text(json.message) ?? "", details);
 }

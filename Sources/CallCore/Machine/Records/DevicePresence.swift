@@ -8,11 +8,14 @@ package struct DeviceSession: Sendable, Equatable {
     package let id: String
     /// The broker of the session's connection; nil in a deployment with a single broker.
     package let broker: BrokerName?
+    /// When a coordinator received the message of the session, by the store's time; nil when unknown.
+    package var received: Milliseconds?
 
-    package init(_ device: DeviceAddress, id: String, broker: BrokerName? = nil) {
+    package init(_ device: DeviceAddress, id: String, broker: BrokerName? = nil, received: Milliseconds? = nil) {
         self.device = device
         self.id = id
         self.broker = broker
+        self.received = received
     }
 }
 
@@ -51,6 +54,13 @@ package struct DevicePresence: Equatable, Sendable {
         guard session.utf8.elementsEqual(other.id.utf8) else { return false }
         guard let broker, let otherBroker = other.broker else { return true }
         return broker == otherBroker
+    }
+
+    /// Whether the message of `other` was received before this session began, so that a coordinator has stood still with
+    /// the message. A session that is current sends its message again until the welcome.
+    package func makesLate(_ other: DeviceSession) -> Bool {
+        guard let received = other.received else { return false }
+        return received < since && !isSession(other)
     }
 
     /// The session that ends when `other` begins: an online session at another broker, which the other broker does not
@@ -93,4 +103,6 @@ package enum OnlineOutcome: Equatable, Sendable {
     case current(takenOver: DeviceSession? = nil)
     /// The session is over, so the message is late and must be ignored.
     case over
+    /// The message is older than the device's current session, and must be ignored.
+    case late
 }

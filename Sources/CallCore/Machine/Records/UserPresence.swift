@@ -31,6 +31,7 @@ package struct UserPresence: Equatable, Sendable {
     ) -> OnlineOutcome {
         if !session.id.isEmpty, over.contains(where: { $0.until > now && $0.isOf(session) }) { return .over }
         let known = devices.first { $0.device == session.device }
+        if let known, known.makesLate(session) { return .late }
         // A device that was silent for longer than its expiry has gone offline and starts anew.
         let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session) } ?? false
         devices.removeAll { $0.device == session.device || $0.seen + policy.lease <= now }

@@ -29,6 +29,9 @@ function resetPresence(state: State): void {
 }
 
 /** The broker accepted a connection. `session` is random and new with each connection. */
+/** The number of this client's sessions that the machine remembers. */
+const sessionsRemembered = 16;
+
 export function connected(state: State, session: string): Action[] {
   const actions = state.isRenewing ? [] : disconnected(state, "replaced by a new connection");
   state.isRenewing = false;
@@ -36,6 +39,8 @@ export function connected(state: State, session: string): Action[] {
   state.heldCalls.clear();
   state.link = "connected";
   state.session = session;
+  state.ownSessions.push(session);
+  if (state.ownSessions.length > sessionsRemembered) state.ownSessions.shift();
   return actions;
 }
 
@@ -134,7 +139,9 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
 export function receivedError(state: State, error: BellwireError, now: number): Action[] {
   if (error.code !== "sessionOver") return [deliver({ tell: "error", error })];
   if (state.link !== "subscribed" || error.session !== state.session) return [];
-  if (error.reason === "takenOver") return [{ act: "endTakenOver" }];
+  // The beginning of a former session of this client came late, from a broker that stood still.
+  const isOwn = error.newerSession !== undefined && state.ownSessions.includes(error.newerSession);
+  if (error.reason === "takenOver" && !isOwn) return [{ act: "endTakenOver" }];
   // Reconnects have a minimum pause, whatever the service sends. After the pause the device publishes presence, and the
   // service answers again.
   const last = state.lastSessionRenewal;

@@ -166,6 +166,8 @@ export interface State {
   link: Link;
   /** The session of the current connection. */
   session: string;
+  /** The sessions of this client, the latest last. */
+  ownSessions: string[];
   /** The number of connections so far, to recognize news of earlier connections. */
   connection: number;
   /** Whether the app's last message about the connection was `online`. */
