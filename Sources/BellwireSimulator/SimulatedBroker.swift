@@ -230,7 +230,8 @@ final class SimulatedBroker {
     private func route(_ topic: String, _ payload: [UInt8], expiry: Milliseconds?, responseTopic: String? = nil) {
         guard isUp else { return }
         guard !isFrozen else {
-            return world.at(frozenUntil) { [self] in route(topic, payload, expiry: expiry, responseTopic: responseTopic) }
+            return world.at(frozenUntil) { [self] in route(topic, payload, expiry: expiry, responseTopic: responseTopic)
+            }
         }
         let name = ByteString(topic)
         if topic.utf8.starts(with: world.downPrefix.utf8) {

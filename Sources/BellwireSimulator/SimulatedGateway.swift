@@ -22,11 +22,13 @@ final class SimulatedGateway: BrokerClient {
                 of: push.ringKey, secret: secret, callID: push.id.callID, user: device.userID, device: device.deviceID)
         else { return answered(nil) }
         if connection == nil {
-            connection = (0..<world.brokers.count).lazy.compactMap { [self] in
-                world.brokers[$0].connect(self, will: nil, isDevice: false)
-            }.first
+            connection =
+                (0..<world.brokers.count).lazy.compactMap { [self] in
+                    world.brokers[$0].connect(self, will: nil, isDevice: false)
+                }.first
             if let connection {
-                world.brokers.of(connection).subscribe(connection, topics: world.plan.users.map { world.topics.down(backend($0.user)) })
+                world.brokers.of(connection).subscribe(
+                    connection, topics: world.plan.users.map { world.topics.down(backend($0.user)) })
             }
         }
         guard let connection else { return answered(nil) }

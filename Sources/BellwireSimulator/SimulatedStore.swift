@@ -328,7 +328,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     }
 
     private func tell(_ session: DeviceSession, _ state: String) {
-        world.tell("presence of \(session.device), session \(session.id) at \(session.broker ?? "the broker"): \(state)")
+        world.tell(
+            "presence of \(session.device), session \(session.id) at \(session.broker ?? "the broker"): \(state)")
     }
 
     private func present(_ devices: [DeviceAddress]) {

@@ -342,7 +342,9 @@ package final class MemoryCallStore: CallStore {
         return sessions.map { session in
             let user = session.device.userID
             let outcome = contents.presence[user, default: UserPresence()].cameOnline(session, policy, now: now)
-            if outcome != .over, outcome != .late, contents.profiles[user] == nil { contents.profiles[user] = UserProfile() }
+            if outcome != .over, outcome != .late, contents.profiles[user] == nil {
+                contents.profiles[user] = UserProfile()
+            }
             return outcome
         }
     }

@@ -78,7 +78,7 @@ def test_several_coordinators_share_the_load_over_live_calls() -> None:
 
 def test_the_curve_is_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
-    bench("--store", "memory", "--plot", str(picture))
+    bench("--store", "memory", "--plot", str(picture), "--brokers", "2")
     root = ElementTree.parse(picture).getroot()
     assert root.tag.endswith("svg")
     assert len(root.findall(".//{*}circle")) == 22

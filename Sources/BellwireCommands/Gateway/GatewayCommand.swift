@@ -100,7 +100,10 @@ package enum GatewayCommand {
         let gateway = try Gateway(settings, own, bearers, status)
         log(
             .info, "gateway starts",
-            ["name": settings.name, "port": "\(gateway.port)", "broker": settings.brokers.map(\.description).joined(separator: ",")])
+            [
+                "name": settings.name, "port": "\(gateway.port)",
+                "broker": settings.brokers.map(\.description).joined(separator: ","),
+            ])
 
         let end = DispatchSemaphore(value: 0)
         signals.onSignal { end.signal() }

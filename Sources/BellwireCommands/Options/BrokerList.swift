@@ -2,11 +2,11 @@ import CallCore
 import MQTTClient
 
 /// The brokers of a deployment on a command line: one address, or several with commas between them.
-enum BrokerList {
+package enum BrokerList {
     static let form = "mqtt://[user[:password]@]host[:port] or mqtts://…, several with commas"
 
     /// Reads `--broker`. Throws when an entry is empty, malformed or repeated, and when there are too many.
-    static func addresses(_ arguments: Arguments) throws(UsageError) -> [BrokerAddress] {
+    package static func addresses(_ arguments: Arguments) throws(UsageError) -> [BrokerAddress] {
         let text = arguments.text("broker") ?? ""
         // A single address may have a comma in its password.
         if let address = BrokerAddress(url: text) { return [address] }

@@ -40,7 +40,8 @@ struct Intake {
         switch topic {
         case .canary, .relay: break
         case .foreign: counts.add(.messagesRefused, "foreign")
-        case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror, message)
+        case .refused(let mirror):
+            refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror, message)
         case .up(let device):
             contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
             if settings.isRouting { heard.append((device, message.broker)) }
@@ -67,7 +68,8 @@ struct Intake {
                 return nil
             }
             let received = ReceivedRequest(
-                device: device, request: request, path: ReplyPath(of: message, to: device, settings.topics, brokers(of: message)))
+                device: device, request: request,
+                path: ReplyPath(of: message, to: device, settings.topics, brokers(of: message)))
             return isAdmitted(received) ? content(of: received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)

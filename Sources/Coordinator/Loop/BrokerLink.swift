@@ -144,7 +144,8 @@ final class BrokerLink {
             try connection.together { () throws(MQTTError) in
                 for topic in [topics.canary(of: configuration.id), topics.sharedCanary] {
                     _ = try connection.publish(
-                        MQTTMessage(topic: topic, payload: [], qos: .atMostOnce, expirySeconds: LinkBounds.canaryExpiry))
+                        MQTTMessage(topic: topic, payload: [], qos: .atMostOnce, expirySeconds: LinkBounds.canaryExpiry)
+                    )
                 }
             }
         }
@@ -234,7 +235,8 @@ final class BrokerLink {
 extension BrokerLink {
     /// Publishes messages. After `deadline` (boot clock, in milliseconds) the messages are stale and are dropped.
     func publish(_ messages: [OutboundMessage], by deadline: Int64) {
-        guard let connection, connection.backlog < LinkBounds.mostBacklog, SystemClock.boot.milliseconds < deadline else {
+        guard let connection, connection.backlog < LinkBounds.mostBacklog, SystemClock.boot.milliseconds < deadline
+        else {
             service.count(.publicationsDropped, messages.count)
             return
         }

@@ -40,7 +40,9 @@ final class BrokerLinks {
         if others[count + links.count].revents != 0 { wakeUp.clear() }
         var messages: [InboundMessage] = []
         for (place, link) in links.enumerated() {
-            messages += link.receive(others[count + place].revents, reads: reads)
+            let received = link.receive(others[count + place].revents, reads: reads)
+            // With a single broker no array is copied.
+            if messages.isEmpty { messages = received } else { messages += received }
         }
         return messages
     }

@@ -216,12 +216,12 @@ package final class Coordinator {
         }
         status.update {
             $0.isListening = loop.isListening
-            $0.brokers = loop.brokers
             $0.unauthorizedInARow = links.unauthorizedInARow
             $0.storeFailure = service.storeFailure
             $0.lateness = loop.lateness
             $0.lastTurn = now
             if isTime {
+                $0.brokers = loop.brokers
                 $0.counters = service.counters
                 $0.clockSkew = service.store.clockSkew
                 $0.storeHazards = service.store.hazards

@@ -102,7 +102,8 @@ extension BatchService {
         guard let user = devices.first?.userID else { return }
         let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) }
         let areAllTold = try await serveDepartures(
-            known.map { (session: DeviceSession($0.device, id: $0.session, broker: $0.broker), reason: .logout) }, isRepeated: true)
+            known.map { (session: DeviceSession($0.device, id: $0.session, broker: $0.broker), reason: .logout) },
+            isRepeated: true)
         guard areAllTold else { throw StoreError(.unsettled, "a call of the user could not be told") }
     }
 

@@ -8,6 +8,11 @@ struct Bench {
     var bellwire = ""
     var store = BenchDeployment.Store.redis
     var coordinators = 1
+    /// The number of brokers that the measurement starts.
+    var brokers = 1
+    /// Brokers that are there already, and the same as `--broker` names them; none when the measurement starts brokers.
+    var existing: [BrokerAddress] = []
+    var existingList = ""
     /// The duration of all rounds together, in seconds.
     var seconds = 10.0
     /// The offered calls per second; nil for as many as possible.
@@ -33,7 +38,7 @@ struct Bench {
     private static let unloadedRate = 50.0
 
     func run() throws -> BenchReport {
-        let deployment = try BenchDeployment(store, bellwire: bellwire)
+        let deployment = try BenchDeployment(store, bellwire: bellwire, brokers: brokers, existing, existingList)
         defer { deployment.stop() }
         var report = BenchReport(bench: self)
         if live > 0 {
@@ -48,7 +53,7 @@ struct Bench {
         try deployment.startCoordinators(
             coordinators, qos: Int(qos.rawValue), isSoak ? ["--retain-history", "5m"] : [])
         let phones = try LoadGenerator(
-            CallLoad(places: atOnce, run: "bench", shape: shape), places: atOnce, broker: deployment.address,
+            CallLoad(places: atOnce, run: "bench", shape: shape), places: atOnce, brokers: deployment.addresses,
             clientID: "bench-phones", qos: qos)
         try phones.prepare(phones.work.presence, awaiting: phones.work.presence.count)
         let first = try phones.run(seconds: min(Self.warmUp, seconds), atOnce: atOnce, rate: rate)
@@ -59,7 +64,7 @@ struct Bench {
         }
         let relay = try deployment.startRelay(qos: Int(qos.rawValue))
         defer { relay.stop() }
-        let relayed = try relayLoad(first, deployment.address)
+        let relayed = try relayLoad(first, deployment.addresses[0])
         try measureUnloaded(phones, relayed, &report)
         for _ in 0..<Self.rounds {
             try measureCalls(deployment, phones, &report)
@@ -80,7 +85,7 @@ struct Bench {
             places: atOnce, exchanges: max(1, Int(exchanges)), bytesUp: calls.bytesUp / calls.messagesUp,
             bytesDown: calls.bytesDown / calls.messagesDown)
         let generator = try LoadGenerator(
-            load, places: atOnce, broker: broker, clientID: "bench-relayed", qos: qos)
+            load, places: atOnce, brokers: [broker], clientID: "bench-relayed", qos: qos)
         try generator.prepare([], awaiting: 1)
         return generator
     }

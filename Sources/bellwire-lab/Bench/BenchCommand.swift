@@ -14,6 +14,10 @@ enum BenchCommand {
         options: [
             Option("store", "STORE", default: "redis", "redis, sqlite or memory"),
             Option("coordinators", "N", default: "1", "the number of coordinators; 1 with memory"),
+            Option("brokers", "N", default: "1", "the number of brokers that are started"),
+            Option(
+                "broker", "URL", default: "", isSecret: true,
+                "brokers that are there already, with commas, without token checks; nobody else may use them meanwhile"),
             Option("seconds", "N", default: "10", "the duration at the highest rate"),
             Option("rate", "N|max", default: "max", "offered calls per second, or as many as possible"),
             Option("at-once", "N", default: "128", "the greatest number of calls at the same time"),
@@ -25,18 +29,24 @@ enum BenchCommand {
             Option(switch: "json", "print JSON instead of a table"),
             Option("plot", "FILE.svg", default: "", "draw latency against offered rate, up to the knee"),
             Option("bin", "FILE", default: "", "the bellwire to measure; by default next to bellwire-lab"),
-            Option("relay", "PORT", default: "", "run as the bare relay of a measurement: for bench itself"),
+            Option(
+                "relay", "URL", default: "", isSecret: true, "run as the bare relay of a measurement: for bench itself"),
         ], positionals: 0...0)
 
     static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)
         var bench = Bench()
         bench.qos = try arguments.required("qos", "0 or 1") { Int32($0).flatMap(QoS.init) }
-        if let port = arguments.text("relay").flatMap({ Int($0) }) {
-            try BareRelay.run(broker: BrokerAddress(host: "127.0.0.1", port: port), qos: bench.qos)
+        if let broker = arguments.text("relay").flatMap(BrokerAddress.init(url:)) {
+            try BareRelay.run(broker: broker, qos: bench.qos)
         }
         bench.store = try arguments.required("store", "redis, sqlite or memory", BenchDeployment.Store.init)
         bench.coordinators = try arguments.integer("coordinators", in: 1...16)
+        bench.brokers = try arguments.integer("brokers", in: 1...8)
+        if let list = arguments.text("broker"), !list.isEmpty {
+            bench.existing = try BrokerList.addresses(arguments)
+            bench.existingList = list
+        }
         bench.seconds = Double(try arguments.integer("seconds", in: 1...86_400))
         bench.rate = try arguments.required("rate", "a number above 0, or max") { text -> Double?? in
             text == "max" ? .some(nil) : Double(text).flatMap { $0 > 0 && $0 <= 1_000_000 ? .some($0) : nil }

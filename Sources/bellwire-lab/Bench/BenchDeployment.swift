@@ -2,29 +2,45 @@ import BellwireCommands
 import Glibc
 import MQTTClient
 
-/// The broker, store and coordinators of a measurement, each a process of its own on loopback.
+/// The brokers, store and coordinators of a measurement, each a process of its own on loopback. The brokers may also be
+/// there already, anywhere.
 final class BenchDeployment {
     enum Store: String, CaseIterable { case redis, sqlite, memory }
 
-    let broker: BrokerProcess
+    /// The brokers that this measurement has started.
+    let brokers: [BrokerProcess]
+    let addresses: [BrokerAddress]
     let storeAddress: StoreAddress
     private(set) var redis: ChildProcess?
     private(set) var coordinators: [(process: ChildProcess, http: Int)] = []
     private let bellwire: String
     private let directory: String
-    private let brokerPort: Int
+    /// The brokers' addresses as `--broker` takes them, with credentials.
+    private let brokerList: String
 
-    var address: BrokerAddress { BrokerAddress(host: "127.0.0.1", port: brokerPort) }
-
-    init(_ store: Store, bellwire: String) throws(DeploymentError) {
+    /// `existing`: brokers that are there already, `list` as `--broker` named them; without these, `count` brokers start.
+    init(_ store: Store, bellwire: String, brokers count: Int, _ existing: [BrokerAddress], _ list: String)
+        throws(DeploymentError)
+    {
         self.bellwire = bellwire
         var template = Array("/tmp/bellwire-bench-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
             throw DeploymentError("no directory: \(String(cString: strerror(errno)))")
         }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        brokerPort = try Loopback.freePort()
-        broker = try BrokerProcess(port: brokerPort, webSocketPort: try Loopback.freePort(), directory: directory)
+        var brokers: [BrokerProcess] = []
+        var addresses = existing
+        for number in 0..<(existing.isEmpty ? count : 0) {
+            let port = try Loopback.freePort()
+            let own = "\(directory)/broker-\(number)"
+            guard mkdir(own, 0o700) == 0 else {
+                throw DeploymentError("\(own): \(String(cString: strerror(errno)))")
+            }
+            brokers.append(try BrokerProcess(port: port, webSocketPort: try Loopback.freePort(), directory: own))
+            addresses.append(BrokerAddress(host: "127.0.0.1", port: port))
+        }
+        (self.brokers, self.addresses) = (brokers, addresses)
+        brokerList = existing.isEmpty ? addresses.map(\.description).joined(separator: ",") : list
         switch store {
         case .redis:
             let port = try Loopback.freePort()
@@ -57,7 +73,7 @@ final class BenchDeployment {
             let process = try ChildProcess(
                 "coordinator \(number)", bellwire,
                 [
-                    "serve", "--broker", "mqtt://127.0.0.1:\(brokerPort)", "--store", "\(storeAddress)", "--id",
+                    "serve", "--broker", brokerList, "--store", "\(storeAddress)", "--id",
                     "coordinator-\(number)", "--publish-qos", "\(qos)", "--http", "127.0.0.1:\(http)", "--log-level",
                     "warning", "--trace", "off", "--request-rate", "0/0", "--device-rate", "0/0", "--pair-rate", "0/0",
                     "--callee-rate", "0/0", "--invite-rate", "0/0", "--sent-bytes-rate", "0/0", "--live-invitations",
@@ -75,7 +91,8 @@ final class BenchDeployment {
 
     func startRelay(qos: Int) throws(DeploymentError) -> ChildProcess {
         try ChildProcess(
-            "relay", "/proc/self/exe", ["bench", "--relay", "\(brokerPort)", "--qos", "\(qos)"],
+            "relay", "/proc/self/exe",
+            ["bench", "--relay", String(brokerList.split(separator: ",")[0]), "--qos", "\(qos)"],
             logPath: directory + "/relay.log")
     }
 
@@ -91,12 +108,13 @@ final class BenchDeployment {
 
     /// The failure of a process that ended by itself; nil when all processes run.
     var failure: String? {
-        broker.failure ?? redis?.failure ?? coordinators.lazy.compactMap(\.process.failure).first
+        brokers.lazy.compactMap(\.failure).first ?? redis?.failure
+            ?? coordinators.lazy.compactMap(\.process.failure).first
     }
 
     func stop() {
         for (process, _) in coordinators { process.stop() }
-        broker.stop()
+        for broker in brokers { broker.stop() }
         redis?.stop()
         removeFiles(in: directory)
     }

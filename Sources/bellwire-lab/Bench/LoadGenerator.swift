@@ -48,12 +48,12 @@ struct LoadOutcome {
     }
 }
 
-/// Drives a load over one connection, in one thread and without parsing messages, so that the load costs little.
+/// Drives a load over one connection to each broker, in one thread and without parsing messages, so that the load costs little.
 final class LoadGenerator<Work: Load> {
     /// The microseconds after which an exchange has failed.
     private static var patience: Int64 { 10_000_000 }
 
-    private let connection: MQTTConnection
+    private let connections: BenchConnections
     private let qos: QoS
     var work: Work
     private var outcome = LoadOutcome()
@@ -62,21 +62,11 @@ final class LoadGenerator<Work: Load> {
     private var began: [Int64?]
     private var free: [Int] = []
 
-    init(_ work: Work, places: Int, broker: BrokerAddress, clientID: String, qos: QoS) throws {
+    init(_ work: Work, places: Int, brokers: [BrokerAddress], clientID: String, qos: QoS) throws {
         self.work = work
         self.qos = qos
         began = [Int64?](repeating: nil, count: places)
-        var configuration = MQTTConnection.Configuration(broker: broker, clientID: clientID)
-        // While other parts are measured, this connection is not polled.
-        configuration.keepAlive = .max
-        connection = try MQTTConnection(configuration)
-        try connection.connect()
-        while connection.state == .connecting { _ = try connection.poll(milliseconds: 100) }
-        var waiting = Set(try work.filters.map { try connection.subscribe($0, qos: qos) })
-        while !waiting.isEmpty {
-            _ = try connection.poll(milliseconds: 100)
-            waiting.subtract(connection.acknowledged)
-        }
+        connections = try BenchConnections(brokers, clientID: clientID, filters: work.filters, qos: qos)
     }
 
     /// Publishes messages such as presence that belong to no exchange, and waits until `count` messages have arrived.
@@ -86,11 +76,10 @@ final class LoadGenerator<Work: Load> {
         let end = SystemClock.boot.microseconds + Self.patience + Int64(messages.count) * 2_000
         while arrived < count {
             // Publishes a few messages at a time: a coordinator drops requests that have been queued for 2 s.
-            for message in rest.prefix(max(0, 256 - (messages.count - rest.count - arrived))) {
-                try connection.publish(MQTTMessage(topic: message.topic, payload: message.payload, qos: qos))
-                rest = rest.dropFirst()
-            }
-            arrived += try connection.poll(milliseconds: 50).count
+            let next = rest.prefix(max(0, 256 - (messages.count - rest.count - arrived)))
+            try connections.publish(Array(next), qos: qos)
+            rest = rest.dropFirst(next.count)
+            arrived += try connections.poll(milliseconds: 50).count
             guard SystemClock.boot.microseconds < end else {
                 throw DeploymentError("only \(arrived) of \(count) answers came")
             }
@@ -118,7 +107,7 @@ final class LoadGenerator<Work: Load> {
             }
             try flush()
             let wait = rate.map { min(20, max(0, (scheduled + 1) / $0 * 1000 - Double(now - start) / 1000)) } ?? 20
-            for message in try connection.poll(milliseconds: now < end ? Int32(wait) : 20) {
+            for message in try connections.poll(milliseconds: now < end ? Int32(wait) : 20) {
                 receive(message)
             }
             try flush()
@@ -158,13 +147,11 @@ final class LoadGenerator<Work: Load> {
 
     private func flush() throws {
         guard !outbox.isEmpty else { return }
-        try connection.together { () throws(MQTTError) in
-            for (topic, payload) in outbox {
-                outcome.messagesUp += 1
-                outcome.bytesUp += payload.count
-                try connection.publish(MQTTMessage(topic: topic, payload: payload, qos: qos))
-            }
+        for (_, payload) in outbox {
+            outcome.messagesUp += 1
+            outcome.bytesUp += payload.count
         }
+        try connections.publish(outbox, qos: qos)
         outbox.removeAll(keepingCapacity: true)
     }
 

@@ -46,7 +46,7 @@ struct Usage {
         let coordinators = deployment.coordinators.map { ProcessUsage(of: $0.process.pid) }
         let store = deployment.redis.map { ProcessUsage(of: $0.pid) }
         self.coordinators = coordinators.reduce(0) { $0 + $1.cpu }
-        broker = ProcessUsage(of: deployment.broker.pid).cpu
+        broker = deployment.brokers.reduce(0) { $0 + ProcessUsage(of: $1.pid).cpu }
         self.store = store?.cpu ?? 0
         phones = ProcessUsage(of: getpid()).cpu
         storeRoundTrips = deployment.metric("bellwire_store_round_trips_total")

@@ -24,6 +24,7 @@ def main() -> int:
         arguments.seconds,
         arguments.seed,
         arguments.coordinators,
+        arguments.brokers,
         arguments.qos,
         arguments.store,
         arguments.appendfsync,
@@ -35,6 +36,7 @@ def main() -> int:
     )
     print(
         f"chaos: seed {options.seed}, {options.seconds:g} s, {options.coordinators} coordinators, "
+        f"{options.brokers} brokers, "
         f"{options.store}, QoS {options.qos}",
         flush=True,
     )
@@ -76,6 +78,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--coordinators", type=int, default=3)
+    parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--qos", type=int, choices=(0, 1), default=1)
     parser.add_argument("--store", choices=("redis", "sqlite"), default="redis")
     parser.add_argument("--appendfsync", choices=("always", "everysec", "no"), default="always")

@@ -27,7 +27,7 @@ class ChaosBroker(Broker):
 
 
 class Deployment:
-    """A broker, a store, and coordinators that share both."""
+    """Brokers, a store, and coordinators that share both."""
 
     FLAGS = {
         "heartbeat_interval": "2s",
@@ -38,12 +38,21 @@ class Deployment:
     } | UNLIMITED
 
     def __init__(
-        self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None, webhooks: Path
+        self,
+        directory: Path,
+        coordinators: int,
+        brokers: int,
+        store: str,
+        fsync: str,
+        qos: int,
+        fault: str | None,
+        webhooks: Path,
     ) -> None:
-        for part in ("broker", "redis", "coordinators"):
+        names = [f"broker-{number + 1}" for number in range(brokers)]
+        for part in (*names, "redis", "coordinators"):
             # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
             shutil.rmtree(directory / part, ignore_errors=True)
-        self.broker = ChaosBroker(directory / "broker")
+        self.brokers = [ChaosBroker(directory / name) for name in names]
         self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
         url = self.redis.url if self.redis else "sqlite"
         flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos), "webhooks": str(webhooks)}
@@ -51,7 +60,7 @@ class Deployment:
             flags["fault"] = fault
         self.coordinators = [
             Service(
-                self.broker.url,
+                ",".join(broker.url for broker in self.brokers),
                 directory / "coordinators",
                 store=url,
                 name=f"coordinator-{number + 1}",
@@ -67,7 +76,8 @@ class Deployment:
         self._canary_offset = 0
 
     def start(self) -> None:
-        self.broker.start()
+        for broker in self.brokers:
+            broker.start()
         if self.redis:
             self.redis.start()
         for coordinator in self.coordinators:
@@ -98,7 +108,8 @@ class Deployment:
             if coordinator.running:
                 os.kill(coordinator.pid, signal.SIGCONT)
                 coordinator.stop()
-        self.broker.stop()
+        for broker in self.brokers:
+            broker.stop()
         if self.redis:
             self.redis.stop()
         if self._canary:

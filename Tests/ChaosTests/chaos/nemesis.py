@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -54,6 +55,8 @@ class Nemesis:
             (3, self._log_out),
             (6, self._trouble_network),
         ]
+        if len(deployment.brokers) > 1:
+            self._faults.append((4, self._freeze_broker))
         self._losses = [0, 0.1, 0.3]
         if is_alone:
             self._faults = [(1, self._trouble_network)]
@@ -166,15 +169,34 @@ class Nemesis:
         up = [c for c in self._deployment.coordinators if self._is_free(c.log.stem)]
         return all(coordinator.status("/readyz") == 200 for coordinator in up)
 
+    def _are_brokers_served(self) -> bool:
+        """By every coordinator that is not down itself."""
+        up = [c for c in self._deployment.coordinators if self._is_free(c.log.stem)]
+        return all(set(json.loads(c.get("/readyz")[1] or "{}").get("brokers", {"": ""}).values()) == {"serving"} for c in up)
+
     def _restart_broker(self) -> None:
         if self._is_free("broker"):
+            broker = self._rng.choice(self._deployment.brokers)
 
             def heal() -> None:
-                self._deployment.broker.start()
-                self._end_when("broker", self._are_coordinators_ready)
+                broker.start()
+                self._end_when("broker", self._are_brokers_served)
 
-            self._begin("broker", "killed", "broker restarted", heal, self._rng.uniform(0.05, 1.0))
-            self._deployment.broker.stop()
+            # Of several brokers one may be away for long.
+            longest = 1.0 if len(self._deployment.brokers) == 1 else 8.0
+            self._begin("broker", "killed", "broker restarted", heal, self._rng.uniform(0.05, longest))
+            broker.stop()
+
+    def _freeze_broker(self) -> None:
+        if self._is_free("broker"):
+            broker = self._rng.choice(self._deployment.brokers)
+
+            def heal() -> None:
+                os.kill(broker.pid, signal.SIGCONT)
+                self._end_when("broker", self._are_brokers_served)
+
+            self._begin("broker", "frozen", "broker frozen", heal, self._rng.uniform(0.5, 15))
+            os.kill(broker.pid, signal.SIGSTOP)
 
     def _restart_store(self) -> None:
         redis = self._deployment.redis

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -45,13 +46,14 @@ class Phone(Endpoint):
         loop: Loop,
         history: History,
         rng: random.Random,
-        broker: Broker,
+        brokers: Sequence[Broker],
         user: str,
         device: str,
         qos: int,
         listener: Listener,
         presence: bool = True,
     ) -> None:
+        """`brokers`: each connection goes to the next."""
         super().__init__(ROOT, user, device)
         self.is_welcome = False
         self.is_wanted = False
@@ -64,7 +66,8 @@ class Phone(Endpoint):
         self.unreceipted: dict[tuple[str, str], Body] = {}
         """Requests of messages that the service took, by recipient and id, while there is no receipt."""
         self.trouble: Trouble | None = None
-        self._loop, self._history, self._rng, self._broker, self._qos = loop, history, rng, broker, qos
+        self._loop, self._history, self._rng, self._qos = loop, history, rng, qos
+        self._brokers = itertools.cycle(brokers)
         self._listener, self._has_presence = listener, presence
         self._link: Link | None = None
         self._pending: dict[str, Pending] = {}
@@ -92,7 +95,7 @@ class Phone(Endpoint):
             self._loop,
             self._history,
             self._rng,
-            self._broker,
+            next(self._brokers),
             self,
             will=will,
             qos=self._qos,
@@ -245,6 +248,8 @@ class Phone(Endpoint):
         match body["type"]:
             case "welcome":
                 self._welcomed(body)
+            case "error":
+                self._refused(body["error"])
             case "event":
                 if self._learn(body["call"]) and body["event"] == "call.invited":
                     self._listener.rang(self, body)
@@ -259,6 +264,12 @@ class Phone(Endpoint):
                 elif body["error"]["code"] in TEMPORARY:
                     return  # it is sent again, with the same id, as if nothing had come
                 self._answered(body["id"], body)
+
+    def _refused(self, error: Body) -> None:
+        """A session that is over needs another connection (§1). Nobody else has this device's id: a newer session at another
+        broker is one of its own, which came late."""
+        if error["code"] == "sessionOver" and error.get("session") == self.session and self._link:
+            self._link.drop()
 
     def _received_message(self, body: Body) -> None:
         # A device drops a message that it has had (§2). Ids come again only long after.

@@ -32,6 +32,7 @@ class Options:
     seconds: float
     seed: int
     coordinators: int = 3
+    brokers: int = 1
     qos: int = 1
     store: str = "redis"
     appendfsync: str = "always"
@@ -74,6 +75,7 @@ class Run:
         self._deployment = Deployment(
             directory,
             options.coordinators,
+            options.brokers,
             options.store,
             options.appendfsync,
             options.qos,
@@ -132,9 +134,10 @@ class Run:
 
     def _phone(self, user: str, device: str, presence: bool = True) -> Phone:
         rng = random.Random(self._network.random())
-        broker = Broker.at(self._deployment.broker.url, None, lambda _: None)
+        brokers = [Broker.at(broker.url, None, lambda _: None) for broker in self._deployment.brokers]
+        rng.shuffle(brokers)
         return Phone(
-            self._loop, self._history, rng, broker, user, device, self._options.qos, self._load, presence=presence
+            self._loop, self._history, rng, brokers, user, device, self._options.qos, self._load, presence=presence
         )
 
     def _note_stalls(self) -> None:

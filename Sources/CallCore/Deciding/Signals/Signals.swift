@@ -40,7 +40,8 @@ extension Deciding {
             )
         } else if case .failure(let error) = outcome {
             decision.counts.add(.messagesRefused, error.code.rawValue)
-            decision.reply(Reply(device: received.device, content: .error(error), path: ReplyPath(brokers: received.path.brokers)))
+            decision.reply(
+                Reply(device: received.device, content: .error(error), path: ReplyPath(brokers: received.path.brokers)))
         }
     }
 

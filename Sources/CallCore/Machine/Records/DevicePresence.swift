@@ -68,7 +68,8 @@ package struct DevicePresence: Equatable, Sendable {
     package func session(
         takenOverBy other: DeviceSession, at now: Milliseconds, lease: Milliseconds
     ) -> DeviceSession? {
-        guard isReachable(at: now, lease: lease), let broker, let otherBroker = other.broker, broker != otherBroker else { return nil }
+        guard isReachable(at: now, lease: lease), let broker, let otherBroker = other.broker, broker != otherBroker
+        else { return nil }
         return DeviceSession(device, id: session, broker: broker)
     }
 
