@@ -16,6 +16,7 @@ final class Plugin {
     private let options: PluginOptions
     private var auth: BrokerAuth
     private var reports = (second: Int64(0), count: 0)
+    private var hasReportedHiddenSocket = false
 
     init(_ identifier: OpaquePointer?, _ list: UnsafeBufferPointer<mosquitto_opt>) throws {
         self.identifier = identifier
@@ -84,7 +85,26 @@ final class Plugin {
         guard event.access == MOSQ_ACL_READ else { return true }
         return auth.delivers(
             topic.count + Int(event.payloadlen), to: identify(event.client), now: { SystemClock.wall.milliseconds },
-            socket: { ClientSocket(event.client)?.progress })
+            socket: {
+                guard let socket = ClientSocket(event.client) else {
+                    reportHiddenSocket(event.client)
+                    return nil
+                }
+                return socket.progress
+            })
+    }
+
+    /// Reports once that a client's socket cannot be found, so that the bound on slow readers does not hold.
+    private func reportHiddenSocket(_ client: OpaquePointer?) {
+        guard !hasReportedHiddenSocket else { return }
+        hasReportedHiddenSocket = true
+        let address = mosquitto_client_address(client).map { String(cString: $0) } ?? "unknown"
+        log(
+            MOSQ_LOG_WARNING,
+            """
+            the socket of the client at \(printable(address)) has another peer, as behind a proxy that passes addresses on (PROXY \
+            protocol): at such listeners a client that reads slowly is not put off
+            """)
     }
 
     /// Adds the end of the device's token to its presence message, for the service. The property comes after the

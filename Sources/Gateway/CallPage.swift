@@ -30,18 +30,21 @@ package struct CallPage: Sendable {
     /// Reads the page.
     /// - Parameters:
     ///   - directory: a directory with `index.html`; directories inside this directory are ignored.
-    ///   - webSocketURL: the broker's URL for browsers.
+    ///   - webSocketURL: the broker's URL for browsers, or the URLs of several brokers with commas.
     ///   - checksTokens: whether the broker requires a token from clients.
     ///   - push: the push settings of the deployment; a page belongs to the app `default`.
     package init(
         directory: String, webSocketURL: String, checksTokens: Bool, push: PushSettings? = nil
     ) throws(Problem) {
-        guard let origin = Self.origin(webSocketURL, ["ws://", "wss://"]) else {
-            throw Problem(
-                description: "\(webSocketURL): expected ws://HOST:PORT or wss://HOST:PORT, perhaps with a path")
+        var origins: [String] = []
+        for url in webSocketURL.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let origin = Self.origin(String(url), ["ws://", "wss://"]) else {
+                throw Problem(
+                    description: "\(url): expected ws://HOST:PORT or wss://HOST:PORT, perhaps with a path; several with commas")
+            }
+            origins.append(origin)
         }
         let pushKey = push?.apps[.standard]?.webPush?.key.publicPoint.map { Base64URL.encode($0) }
-        var origins = [origin]
         // The page's service worker sends ring checks to this URL.
         if pushKey != nil, let url = push?.publicURL {
             guard let origin = Self.origin(url, ["http://", "https://"]) else {

@@ -21,6 +21,7 @@ from main import Say, Step, build, main
 from stack import Stack, docker
 
 NODES = ("redis", "redis-2", "redis-3")
+BROKERS = ("mosquitto", "mosquitto-2", "mosquitto-3")
 SENTINELS = ("sentinel-1", "sentinel-2", "sentinel-3")
 OUTAGE = 15
 """The bound on the seconds in which no request is answered, when the master dies. Sentinels need some three on an idle machine."""
@@ -170,7 +171,7 @@ def start(stack: HaStack, say: Say) -> None:
     began = time.monotonic()
     stack.up(3)
     say(f"healthy after {time.monotonic() - began:.1f} s")
-    for service in ("mosquitto", *NODES, *SENTINELS, "coordinator", "gateway"):
+    for service in (*BROKERS, "haproxy", *NODES, *SENTINELS, "coordinator", "gateway"):
         for container in stack.containers(service):
             status = docker("exec", container, "cat", "/proc/1/status")
             lines = dict(line.split(":", 1) for line in status.splitlines())
@@ -264,20 +265,54 @@ def master(stack: HaStack, say: Say) -> None:
         assert silence < OUTAGE
 
 
-def broker(stack: HaStack, say: Say) -> None:
-    """the broker crashes"""
-    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
-    call = ring(alice, bob, timeout=600)
+def served(stack: HaStack, service: str) -> bool:
+    """Whether every coordinator serves this broker."""
+    name = {"mosquitto": "broker"}.get(service, service.replace("mosquitto", "broker")) + ":1884"
+    pages = [docker("exec", c, "bellwire-http", "/readyz") for c in stack.containers("coordinator")]
+    return all(json.loads(page)["brokers"][name] == "serving" for page in pages)
+
+
+def ring_through(stack: HaStack, kill: Callable[[], None], service: str) -> str:
+    """Lets phones ring, harms a broker, and answers each call; phones that lose their broker connect again."""
+    name = secrets.token_hex(3)
+    pairs = [[Device(stack.published, f"{name}-{n}-{side}").connect() for side in "ab"] for n in range(9)]
+    calls = [ring(alice, bob, timeout=600) for alice, bob in pairs]
+    phones = [phone for pair in pairs for phone in pair]
     began = time.monotonic()
-    stack.crash_and_wait(stack.only("mosquitto"))
-    for phone in (alice, bob):
-        phone.wait_disconnected()
-        phone.connect()
-    bob.accept(call)
-    alice.expect_state(call, bob, "accepted")
-    say(f"restarted by the engine; the call that rang is accepted {time.monotonic() - began:.1f} s later")
-    for phone in (alice, bob):
+    kill()
+    moved: list[Device] = []
+
+    def look() -> bool:
+        for phone in phones:
+            if not phone.is_connected and phone not in moved:
+                phone.connect()
+                moved.append(phone)
+        return bool(moved) and all(phone.is_connected for phone in phones)
+
+    wait_until(look, 15, f"the phones of {service} connect elsewhere", every=0.05)
+    for (alice, bob), call in zip(pairs, calls, strict=True):
+        bob.accept(call)
+        alice.expect_state(call, bob, "accepted")
+    seconds = time.monotonic() - began
+    for phone in phones:
         phone.logout()
+    assert len(moved) < len(phones), "phones of the other brokers notice nothing"
+    return f"{len(moved)} of {len(phones)} phones connect again; each of {len(calls)} calls that rang is accepted within {seconds:.1f} s"
+
+
+def brokers(stack: HaStack, say: Say) -> None:
+    """each broker crashes, and one stands still"""
+    for service in BROKERS:
+        wait_until(lambda service=service: served(stack, service), 30, f"{service} is served", every=0.3)
+        container = stack.only(service)
+        say(f"{service} crashes: {ring_through(stack, lambda container=container: stack.crash(container), service)}")
+        wait_until(lambda service=service: served(stack, service), 40, f"{service} is served again", every=0.3)
+    container = stack.only("mosquitto-2")
+    told = ring_through(stack, lambda: docker("pause", container) and None, "mosquitto-2")
+    docker("unpause", container)
+    thawed = time.monotonic()
+    wait_until(lambda: served(stack, "mosquitto-2"), 30, "mosquitto-2 is served again", every=0.3)
+    say(f"mosquitto-2 stands still: {told}; served again {time.monotonic() - thawed:.1f} s after the pause")
 
 
 def all_at_once(stack: HaStack, say: Say) -> None:
@@ -299,7 +334,7 @@ def all_at_once(stack: HaStack, say: Say) -> None:
 
 STEPS: tuple[Callable[[Any, Say], None], ...] = (
     *(configuration, build, start, strangers, crash_each(("coordinator",)), crash_each(SENTINELS), gateways),
-    *(replica, master, broker, all_at_once),
+    *(replica, master, brokers, all_at_once),
 )
 
 if __name__ == "__main__":

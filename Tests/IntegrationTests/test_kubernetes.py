@@ -94,6 +94,16 @@ def test_the_pods_of_a_component_lie_apart(name: str) -> None:
     assert all(rule["labelSelector"]["matchLabels"] == {LABEL: name} and rule["maxSkew"] == 1 for rule in spread)
 
 
+def test_coordinators_and_gateways_know_every_broker() -> None:
+    """By the names of their pods, which all processes must use alike."""
+    count = WORKLOADS["broker"]["spec"]["replicas"]
+    assert count == 3 and WORKLOADS["broker"]["spec"]["serviceName"] == "broker"
+    for name, address in (("coordinator", "mqtts://broker-{}.broker:1884"), ("gateway", "mqtt://broker-{}.broker:1883")):
+        [container] = WORKLOADS[name]["spec"]["template"]["spec"]["containers"]
+        [brokers] = [variable["value"] for variable in container["env"] if variable["name"] == "BELLWIRE_BROKER"]
+        assert brokers == ",".join(address.format(number) for number in range(count))
+
+
 def test_a_drain_takes_one_pod_of_a_component() -> None:
     budgets = of("PodDisruptionBudget")
     assert budgets.keys() == COMPONENTS

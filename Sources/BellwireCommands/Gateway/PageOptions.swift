@@ -8,7 +8,7 @@ enum PageOptions {
         "page", "DIRECTORY", default: "", "the directory of the call page; by default next to the program")
     static let webSocketURL = Option(
         "websocket-url", "URL", default: "",
-        "the broker's URL for browsers, such as wss://mqtt.example.com; serves the call page at /")
+        "the broker's URL for browsers, such as wss://mqtt.example.com, several with commas; serves the call page at /")
     static let brokerTokens = Option(
         "broker-tokens", "true|false", default: "true", "whether the broker asks browsers for a token")
 

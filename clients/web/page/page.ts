@@ -51,7 +51,7 @@ class Session {
     private readonly askAgain: (isTokenAlone: boolean) => void,
   ) {
     this.client = new BellwireClient({
-      url: settings.url, user,
+      url: settings.url.split(","), user,
       ...(settings.tokens ? { token: token ?? "", getToken: () => this.newToken() } : {}),
     });
     this.incoming = new IncomingCalls({

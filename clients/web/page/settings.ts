@@ -1,6 +1,6 @@
 /** The settings from the page's server. */
 export interface Settings {
-  /** The broker's WebSocket address for browsers. */
+  /** The broker's WebSocket address for browsers, or the addresses of several brokers with commas. */
   url: string;
   /** Whether the broker checks tokens. */
   tokens: boolean;
