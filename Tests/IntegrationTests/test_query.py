@@ -65,12 +65,17 @@ def test_a_page_has_20_calls_unless_one_asks_for_more_and_never_more_than_100(de
 
 def test_calls_of_one_millisecond_are_neither_lost_nor_doubled(world: World) -> None:
     """Many invites at once have the same `createdAt`; pages may end between them."""
-    alice = world.phone("alice")
-    answers([alice.start("call.invite", invitees=[f"nobody-{number % 4}"]) for number in range(20)])
-    whole = pages(alice, count=100)[0]["calls"]
-    times = [call["createdAt"] for call in whole]
-    assert len(times) == 20 and len(set(times)) < 20
-    assert listed(alice, count=3) == [call["callID"] for call in whole]
+    for _ in range(10):
+        alice = world.phone("alice")
+        answers([alice.start("call.invite", invitees=[f"nobody-{number % 4}"]) for number in range(20)])
+        whole = pages(alice, count=100)[0]["calls"]
+        times = [call["createdAt"] for call in whole]
+        assert len(times) == 20
+        assert listed(alice, count=3) == [call["callID"] for call in whole]
+        # A busy machine may have served each invite in a millisecond of its own.
+        if len(set(times)) < 20:
+            return
+    pytest.fail("no two calls were made in the same millisecond")
 
 
 LARGE = "\x01" * 2048

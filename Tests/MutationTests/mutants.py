@@ -40,8 +40,32 @@ MUTANTS = [
     Mutant(
         "the will of an old session ends the new one",
         CORE + "Records/UserPresence.swift",
-        "devices[place].isOnline, devices[place].isSession(session.id)\n        else { return false }",
-        "devices[place].isOnline, devices[place].isSession(session.id) || mutant\n        else { return false }",
+        "devices[place].isOnline, devices[place].isSession(session)\n        else { return false }",
+        "devices[place].isOnline, devices[place].isSession(session) || mutant\n        else { return false }",
+    ),
+    Mutant(
+        "a late message of a former session begins it anew",
+        CORE + "Records/UserPresence.swift",
+        "if let known, known.makesLate(session) { return .late }",
+        "if !mutant, let known, known.makesLate(session) { return .late }",
+    ),
+    Mutant(
+        "every message goes to every broker",
+        SERVICE + "BatchService+routing.swift",
+        "guard !online.isEmpty, !hasOthers else { return .all }",
+        "guard !online.isEmpty, !hasOthers, !mutant else { return .all }",
+    ),
+    Mutant(
+        "a broker that delivers nothing is kept",
+        LOOP + "BrokerStanding.swift",
+        "if hasCanary, missedCanaries >= StandingBounds.missedMost {",
+        "if hasCanary, !mutant, missedCanaries >= StandingBounds.missedMost {",
+    ),
+    Mutant(
+        "a relayed message is relayed again",
+        LOOP + "CoordinatorLoop.swift",
+        "} else if !message.isRelayed, let relay",
+        "} else if !message.isRelayed || mutant, let relay",
     ),
     Mutant(
         "a clock that was set is followed",
@@ -356,12 +380,12 @@ MUTANTS = [
         "the caller is answered before the phone rings",
         SERVICE + "BatchService+deliver.swift",
         """for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
         }
         deliverReplies(decision, call)""",
         """if mutant { deliverReplies(decision, call) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
         }
         if !mutant { deliverReplies(decision, call) }""",
     ),
@@ -411,14 +435,14 @@ MUTANTS = [
     Mutant(
         "deadlines are served while nobody can be told",
         LOOP + "CoordinatorLoop.swift",
-        "return standing.isListening\n    }",
-        "return standing.isListening || mutant\n    }",
+        "return standings.isListening\n    }",
+        "return standings.isListening || mutant\n    }",
     ),
     Mutant(
         "who stood still goes on as if nothing had been",
         LOOP + "CoordinatorLoop.swift",
-        "queue.removeAll()\n            actions += standing.frozen(now)",
-        "if mutant { return }\n            queue.removeAll()\n            actions += standing.frozen(now)",
+        "queue.removeAll()\n            actions += standings.frozen(now)",
+        "if mutant { return }\n            queue.removeAll()\n            actions += standings.frozen(now)",
     ),
     Mutant(
         "a device that could not be told what it is owed is welcomed",
@@ -522,8 +546,8 @@ MUTANTS = [
     Mutant(
         "a session that is over is not told so",
         SERVICE + "BatchService+presence.swift",
-        "if outcome == .over { refuseOver(change.session) }",
-        "if outcome == .over, !mutant { refuseOver(change.session) }",
+        "case .over: refuseOver(change.session)",
+        "case .over: if !mutant { refuseOver(change.session) }",
     ),
     # Devices that take themselves for in a call.
     Mutant(
@@ -669,8 +693,8 @@ MUTANTS = [
     Mutant(
         "what was received outlives its connection",
         LOOP + "CoordinatorLoop.swift",
-        "// Received messages are lost with the connection.\n            queue.removeAll()",
-        "if !mutant { queue.removeAll() }",
+        "if !standings.canPublish { queue.removeAll() }",
+        "if !mutant, !standings.canPublish { queue.removeAll() }",
     ),
     Mutant(
         "the sweep brings back what was put off",
