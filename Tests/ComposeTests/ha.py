@@ -285,6 +285,7 @@ def ring_through(stack: HaStack, kill: Callable[[], None], service: str) -> str:
     def look() -> bool:
         for phone in phones:
             if not phone.is_connected and phone not in moved:
+                phone.wait_disconnected()
                 phone.connect()
                 moved.append(phone)
         return bool(moved) and all(phone.is_connected for phone in phones)
