@@ -40,7 +40,8 @@ package struct CallPage: Sendable {
         for url in webSocketURL.split(separator: ",", omittingEmptySubsequences: false) {
             guard let origin = Self.origin(String(url), ["ws://", "wss://"]) else {
                 throw Problem(
-                    description: "\(url): expected ws://HOST:PORT or wss://HOST:PORT, perhaps with a path; several with commas")
+                    description:
+                        "\(url): expected ws://HOST:PORT or wss://HOST:PORT, perhaps with a path; several with commas")
             }
             origins.append(origin)
         }
