@@ -69,7 +69,7 @@ final class World {
     /// decides the order of actions.
     private var sleepers = 0
     private var sleeping: [Int: (UnsafeContinuation<Void, Never>, () -> Void)] = [:]
-    private var checker = HistoryChecker(tolerances: World.tolerances)
+    private var checker: HistoryChecker
     private var random: SeededRandom
     private var reactions: Set<String> = []
     private var latest: [CallID: CallSnapshot] = [:]
@@ -89,6 +89,7 @@ final class World {
         self.left = left
         self.keepsLines = keepsLines
         mix = plan.mix
+        checker = HistoryChecker(tolerances: World.tolerances(plan.mix))
         if plan.storeServers > 1 {
             cluster = SimulatedCluster(servers: plan.storeServers, slowness: plan.mix.serverSlowness)
         }
@@ -157,13 +158,13 @@ final class World {
 
     /// The tolerances of the chaos test, except for the costs of a slow store: a request takes some ten operations,
     /// each up to the store's latency.
-    private static var tolerances: Tolerances {
+    private static func tolerances(_ mix: FaultMix) -> Tolerances {
         var tolerances = Tolerances()
         tolerances.timer = 1_000
         tolerances.disturbedTimer = 3_000
         tolerances.ringing = 2_000
         tolerances.disturbedRinging = 4_500
-        tolerances.response = 3_000
+        tolerances.response = 3_000 + 10 * mix.serverSlowness
         // The time from the moment of a decision until its commit.
         tolerances.clock = 550
         return tolerances
