@@ -157,7 +157,7 @@ class WebMachines(Machines):
         self._directory.cleanup()
 
     def begin(self, number: int, settings: dict[str, Any]) -> None:
-        self.order("begin", number, settings=settings | {"url": self._url})
+        self.order("begin", number, settings=settings | {"urls": [self._url]})
 
     def lose(self, number: int) -> None:
         self.order("lose", number)
