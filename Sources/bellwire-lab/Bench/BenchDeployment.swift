@@ -83,8 +83,10 @@ final class BenchDeployment {
             coordinators.append((process, http))
         }
         for (process, http) in coordinators {
-            try process.waitUntil("is ready") {
-                Loopback.get("/readyz", port: http)?.hasPrefix("HTTP/1.1 200") ?? false
+            // A coordinator is ready with a single broker, and the measurement needs all of them.
+            try process.waitUntil("serves all brokers") {
+                let page = Loopback.get("/readyz", port: http) ?? ""
+                return page.hasPrefix("HTTP/1.1 200") && page.split(separator: ":\"serving\"").count > addresses.count
             }
         }
     }
