@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Rig
-from harness import UNLIMITED, SecureBroker, Service, wait_until
+from harness import UNLIMITED, Child, SecureBroker, Service, executable, wait_until
 from harness.fleet import Fleet
+from harness.gateway import Gateway
 from harness.mute_proxy import MuteProxy
 
 
@@ -199,6 +200,40 @@ def test_a_coordinator_that_alone_cannot_reach_a_broker_sends_through_another(tm
             service.stop()
         for broker in brokers:
             broker.stop()
+
+
+def test_a_gateway_whose_broker_dies_goes_on_at_another(fleet: Fleet, tmp_path: Path) -> None:
+    """Each broker dies in turn, so that the gateway's own is among them."""
+    urls = ",".join(broker.url for broker in fleet.brokers)
+    gateway = Gateway(tmp_path, urls, fleet.service.store).start()
+    try:
+        for place, broker in enumerate(fleet.brokers):
+            bob = fleet.phone((place + 1) % 3, fleet.user("bob"))
+            broker.stop()
+            # A request of that moment may be answered 503, as when a single broker dies.
+            wait_until(lambda: gateway.get("/readyz").status == 200, 10, "the gateway is ready")
+            made = gateway.post("/v1/calls", {"inviter": "shop", "invitees": [bob.user]}, timeout=20)
+            bob.expect("call.invited", made.ok(201)["callID"])
+            broker.start()
+            fleet.await_state(place, "serving", 15)
+    finally:
+        gateway.stop()
+
+
+def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet, tmp_path: Path) -> None:
+    """The SDK has the list, too. Whether the phone's broker is among those that die or not, the phone rings."""
+    urls = ",".join(broker.url for broker in fleet.brokers)
+    alice, name = fleet.phone(0, fleet.user("alice")), fleet.user("bob")
+    output = tmp_path / "phone.out"
+    phone = Child([executable(), "listen", "--as", name, "--device", "cli", "--broker", urls, "--json"], stdout=output)
+    try:
+        wait_until(lambda: "online" in output.read_text(), 10, "the phone is online")
+        for place in (1, 2):
+            fleet.brokers[place].stop()
+        call = alice.invite(name, timeout=30)
+        wait_until(lambda: call in output.read_text(), 15, "the phone rings")
+    finally:
+        phone.kill()
 
 
 @pytest.mark.parametrize(
