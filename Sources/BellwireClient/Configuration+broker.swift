@@ -10,7 +10,8 @@ extension SignalingClient.Configuration {
     }
 
     /// Creates a configuration from texts: the broker as `mqtt://` or `mqtts://` with host and port, or several brokers
-    /// with commas between them, the user and the device. Without `device` the client uses the device id of this installation (`DeviceID.ofThisInstallation`).
+    /// with commas between them, the user and the device. Without `device` the client uses the device id of this
+    /// installation (`DeviceID.ofThisInstallation`).
     ///
     /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid; also when all device ids
     ///   of this installation are in use.
@@ -28,11 +29,8 @@ extension SignalingClient.Configuration {
     }
 
     private static func addresses(_ text: String) throws(SignalingError) -> [BrokerAddress] {
-        // A single address may have a comma in its password.
-        if let address = BrokerAddress(url: text) { return [address] }
-        return try text.split(separator: ",", omittingEmptySubsequences: false).map {
-            entry throws(SignalingError) in
-            guard let address = BrokerAddress(url: String(entry)) else {
+        try BrokerAddress.list(text).map { address throws(SignalingError) in
+            guard let address else {
                 throw SignalingError(
                     .badRequest, "broker: mqtt://[user[:password]@]host[:port] or mqtts://, several with commas")
             }

@@ -28,6 +28,13 @@ public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
         password = url.password
     }
 
+    /// Parses the addresses of several brokers, with commas between them. An entry that is no address is nil.
+    package static func list(_ text: String) -> [BrokerAddress?] {
+        // A single address may have a comma in its password.
+        if let address = BrokerAddress(url: text) { return [address] }
+        return text.split(separator: ",", omittingEmptySubsequences: false).map { BrokerAddress(url: String($0)) }
+    }
+
     /// `host:port`: the name of the broker in presence, `/readyz` and metrics.
     package var name: String { ServerURL.authority(host: host, port: port) }
 

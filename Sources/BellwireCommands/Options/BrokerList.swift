@@ -8,12 +8,11 @@ package enum BrokerList {
     /// Reads `--broker`. Throws when an entry is empty, malformed or repeated, and when there are too many.
     package static func addresses(_ arguments: Arguments) throws(UsageError) -> [BrokerAddress] {
         let text = arguments.text("broker") ?? ""
-        // A single address may have a comma in its password.
-        if let address = BrokerAddress(url: text) { return [address] }
         var addresses: [BrokerAddress] = []
-        for entry in text.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let address = BrokerAddress(url: String(entry)) else {
-                let what = entry.isEmpty ? "an empty entry" : "entry \(addresses.count + 1)"
+        for (place, address) in BrokerAddress.list(text).enumerated() {
+            guard let address else {
+                let isEmpty = text.split(separator: ",", omittingEmptySubsequences: false)[place].isEmpty
+                let what = isEmpty ? "an empty entry" : "entry \(place + 1)"
                 throw UsageError("\(arguments.command.title): --broker: \(what): expected \(form)")
             }
             guard !addresses.contains(where: { $0.name == address.name }) else {

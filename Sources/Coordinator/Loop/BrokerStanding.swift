@@ -57,8 +57,6 @@ struct BrokerStanding {
     /// Whether the broker has delivered a canary on this connection. A broker that refuses the canaries is not judged
     /// by them.
     private var hasCanary = false
-    /// When the broker last delivered a canary of this coordinator.
-    private(set) var seen: Int64?
 
     init(_ broker: BrokerIndex, _ random: @escaping (ClosedRange<Int64>) -> Int64) {
         self.broker = broker
@@ -127,11 +125,9 @@ struct BrokerStanding {
     }
 
     /// Handles that the broker has delivered a message.
-    mutating func heard(isCanary: Bool, _ now: Int64) {
+    mutating func heard(isCanary: Bool) {
         missedCanaries = 0
-        guard isCanary else { return }
-        hasCanary = true
-        seen = now
+        if isCanary { hasCanary = true }
     }
 
     /// Handles that the broker has accepted the connection.

@@ -40,8 +40,8 @@ struct BrokerStandings {
         standings[broker].lost(now)
     }
 
-    mutating func heard(_ broker: BrokerIndex, isCanary: Bool, _ now: Int64) {
-        standings[broker].heard(isCanary: isCanary, now)
+    mutating func heard(_ broker: BrokerIndex, isCanary: Bool) {
+        standings[broker].heard(isCanary: isCanary)
     }
 
     // MARK: Events at all brokers

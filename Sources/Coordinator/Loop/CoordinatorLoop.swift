@@ -219,7 +219,7 @@ package final class CoordinatorLoop {
     /// Notes that brokers deliver messages.
     private func hear(_ messages: [InboundMessage]) {
         for message in messages {
-            standings.heard(message.broker, isCanary: message.topic == canary, now)
+            standings.heard(message.broker, isCanary: message.topic == canary)
         }
     }
 

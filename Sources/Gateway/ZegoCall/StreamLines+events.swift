@@ -15,18 +15,14 @@ extension StreamLines {
         case .event(let event): tell(event, &line, now)
         case .error(let error):
             guard error.code == .sessionOver, error.session == line.session else { return }
-            begin(&line, now)
+            // Two gateways at different brokers that began anew at once would take the device from each other without end.
+            if error.reason == "takenOver" { reclaim(&line, now) } else { begin(&line, now) }
         case .response, .signal, .message, .receipt, .tokenWillExpire: break
         }
     }
 
     private mutating func welcomed(_ welcome: Welcome, _ line: inout StreamLine, _ now: Int64) {
-        guard welcome.session == line.session else {
-            // Another gateway has streams of this device; neither gateway knows when the other's streams end.
-            guard case .online(let next) = line.standing else { return }
-            line.standing = .online(next: min(next, now + Int64.random(in: StreamLineBounds.reclaim)))
-            return
-        }
+        guard welcome.session == line.session else { return reclaim(&line, now) }
         let isNews = if case .online = line.standing { false } else { true }
         let lease = welcome.presenceLease.map { Int64($0) * 1_000 } ?? StreamLineBounds.lease
         line.standing = .online(next: now + lease / 2)
@@ -35,6 +31,13 @@ extension StreamLines {
         guard line.nextQuestion != nil else { return }
         for stream in line.streams.values { _ = stream.opened.stream.send(Self.online) }
         line.nextQuestion = now + StreamLineBounds.question
+    }
+
+    /// Publishes presence again after a pause. Another gateway has streams of this device; neither gateway knows when the
+    /// other's streams end.
+    private func reclaim(_ line: inout StreamLine, _ now: Int64) {
+        guard case .online(let next) = line.standing else { return }
+        line.standing = .online(next: min(next, now + Int64.random(in: StreamLineBounds.reclaim)))
     }
 
     /// Asks the service for the events that ended calls caused while the device was away. In a new session the service

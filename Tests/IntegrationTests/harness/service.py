@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -112,12 +111,10 @@ class Service:
             self.wait_ready()
 
     def wait_ready(self, timeout: float = 20) -> None:
-        deadline = time.monotonic() + timeout
-        while self.running and self.status("/readyz") != 200:
-            if time.monotonic() > deadline:
-                reply, log = self.get("/readyz"), self.log.read_text()[-4000:]
-                raise AssertionError(f"the coordinator is not ready after {timeout} s: {reply}\n{log}")
-            time.sleep(0.005)
+        try:
+            wait_until(lambda: not self.running or self.status("/readyz") == 200, timeout, "the coordinator is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.get('/readyz')}\n{self.log.read_text()[-4000:]}") from None
         assert self.running, f"the coordinator ended:\n{self.log.read_text()}"
 
     def kill(self) -> None:
