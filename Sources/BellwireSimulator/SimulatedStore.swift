@@ -327,6 +327,27 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         }
     }
 
+    func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings {
+        try await run { () throws(StoreError) in
+            let away = store.sightings.away
+            let sightings = store.report(report)
+            if sightings.away != away {
+                world.tell("\(owner.clientID): brokers that are away: \(sightings.away.joined(separator: ", "))")
+            }
+            return sightings
+        }
+    }
+
+    func readSightings() async throws(StoreError) {
+        try await run(isWrite: false) { () throws(StoreError) in store.readSightings() }
+    }
+
+    func devices(
+        at broker: BrokerName, after place: String?, limit: Int
+    ) async throws(StoreError) -> DevicePage {
+        try await run(isWrite: false) { () throws(StoreError) in store.devices(at: broker, after: place, limit: limit) }
+    }
+
     private func tell(_ session: DeviceSession, _ state: String) {
         world.tell(
             "presence of \(session.device), session \(session.id) at \(session.broker ?? "the broker"): \(state)")

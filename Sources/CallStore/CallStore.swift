@@ -6,7 +6,9 @@ import SignalingProtocol
 ///
 /// The methods take batches, and throw `StoreError` when the store cannot answer. The store serves queries in the order
 /// of the method calls, even while earlier callers still wait for their answers.
-package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore, EndpointStore, RegistrationStore {
+package protocol CallStore:
+    RecordStore, UserStore, PresenceStore, BrokerStore, TimelineStore, EndpointStore, RegistrationStore
+{
     /// A short name of the store for logs, without credentials.
     var summary: String { get }
 

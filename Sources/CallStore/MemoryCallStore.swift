@@ -24,6 +24,7 @@ package final class MemoryCallStore: CallStore {
         var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
         var presence: [UserID: UserPresence] = [:]
+        var brokers = BrokerSightings()
         var outbox = Outbox()
         var registrations = Registrations()
         var pushes = PushQueue()
@@ -73,7 +74,7 @@ package final class MemoryCallStore: CallStore {
     private func answer(_ query: Query) -> QueryAnswer {
         switch query {
         case .record(let id): return .record(load(id))
-        case .devices(let user): return .devices(contents.presence[user]?.devices ?? [])
+        case .devices(let user): return .devices(devices(of: [user])[0])
         case .holder(let claim): return .holder(contents.claims[claim])
         case .profile(let user): return .profile(contents.profiles[user])
         case .block(let block): return .block(contents.blocks.contains(block))
@@ -334,7 +335,7 @@ package final class MemoryCallStore: CallStore {
     }
 
     package func devices(of users: [UserID]) -> [[DevicePresence]] {
-        users.map { contents.presence[$0]?.devices ?? [] }
+        users.map { contents.brokers.marked(contents.presence[$0]?.devices ?? []) }
     }
 
     package func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {

@@ -41,7 +41,7 @@ extension RegistrationStore {
 
 /// The queue of calls that may need a push. A commit with `pushes` puts its call into the queue, and a worker claims
 /// the call. `PushQueue` defines the rules.
-package protocol PushStore: RegistrationStore, RecordStore, TimelineStore, WorkerStore {
+package protocol PushStore: RegistrationStore, RecordStore, BrokerStore, TimelineStore, WorkerStore {
     /// Stores the push policy of a process with push. The policy that was stored last applies, even after that process
     /// has ended.
     func keep(_ policy: PushPolicy) async throws(StoreError)

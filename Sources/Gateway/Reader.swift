@@ -48,6 +48,7 @@ final class Reader {
     private var waiting: [AskedQuestion] = []
     private var underWay = 0
     private var nextLook: Int64 = 0
+    private var sightings = SightingsLook()
 
     init(
         _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<AskedQuestion>, _ relay: Inbox<AskedRequest>,
@@ -182,6 +183,7 @@ final class Reader {
     /// Returns the user's devices that are online, were online, or are registered for pushes.
     private func devices(of user: UserID) async throws(StoreError) -> HTTPResponse {
         let now = try await store.now()
+        if sightings.isDue(at: now) { try await store.readSightings() }
         let known = try await store.devices(of: [user])[0]
         let registrations = try await store.registrations(of: [user])[0]
         let devices = Set(known.map(\.device) + registrations.map(\.device)).sorted()

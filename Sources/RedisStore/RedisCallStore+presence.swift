@@ -33,6 +33,7 @@ extension RedisCallStore {
             policy.lease, Milliseconds(policy.maxDevices),
             Milliseconds(policy.devicesKnown),
         ]
+        try await list(sessions)
         let replies = try await runPresence(.online, sessions, bounds)
         var outcomes: [OnlineOutcome] = []
         for (session, reply) in zip(sessions, replies) {
@@ -61,7 +62,27 @@ extension RedisCallStore {
     }
 
     package func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
-        _ = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
+        let replies = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
+        try await list(
+            zip(devices, replies).compactMap { device, reply in
+                reply.bytes.flatMap(\.text).map { DeviceSession(device, id: "", broker: $0) }
+            })
+    }
+
+    /// Adds devices to the lists of their brokers, before their presence names the broker.
+    private func list(_ sessions: [DeviceSession]) async throws(StoreError) {
+        guard sessions.contains(where: { $0.broker != nil }) else { return }
+        var pipeline = try session.pipeline()
+        let now = try await now()
+        for session in sessions {
+            guard let broker = session.broker else { continue }
+            pipeline.command("ZADD", 3) {
+                $0.add(devicesKey(broker))
+                $0.add(now)
+                $0.add(listed(session.device))
+            }
+        }
+        _ = try await session.run(pipeline, isWrite: true)
     }
 
     private func runPresence(

@@ -41,7 +41,7 @@ extension RedisCallStore {
     private func answer(_ query: Query, _ reply: RedisReply) throws(StoreError) -> QueryAnswer {
         switch query {
         case .record(let id): .record(stored(id, try reply.pairs()))
-        case .devices(let user): .devices(try devices(of: user, reply))
+        case .devices(let user): .devices(sightings.marked(try devices(of: user, reply)))
         case .holder: .holder(try reply.value().flatMap(holder))
         case .profile: .profile(try profile(reply))
         case .block: .block(try reply.number() == 1)

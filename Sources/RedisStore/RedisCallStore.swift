@@ -28,6 +28,8 @@ package final class RedisCallStore: CallStore {
         static let indexSlack: Milliseconds = 86_400_000
         /// The longest time for a peer message in its recipient's list: longer than any message waits (at most 600 s).
         static let messageListLife = Retention.messageList
+        /// The number of attempts to add a report to the sightings of brokers while other coordinators add theirs.
+        static let reportAttempts = 8
     }
 
     let session: RedisSession
@@ -44,6 +46,8 @@ package final class RedisCallStore: CallStore {
     var overfull: [UserID] = []
     let historyRetention: Milliseconds
     let lease: Milliseconds
+    /// The sightings that this process has read last.
+    var sightings = BrokerSightings()
     /// Random numbers for occasional work; the system's generator would cost a system call for each number.
     var lots = SplitMix64(seed: .random(in: 0 ... .max))
 
@@ -129,6 +133,11 @@ package final class RedisCallStore: CallStore {
     package func receive() { session.receive() }
 
     // MARK: Keys
+
+    var brokersKey: [UInt8] { Array("\(prefix):brokers".utf8) }
+
+    /// The key of the devices that came online at a broker, by the time of their last sign of life.
+    func devicesKey(_ broker: BrokerName) -> [UInt8] { Array("\(prefix):devices:\(broker)".utf8) }
 
     var endpointsKey: [UInt8] { Array("\(prefix):endpoints".utf8) }
 

@@ -37,14 +37,15 @@ package enum RedisScript: CaseIterable {
     /// session is remembered, bound on remembered sessions, life of an entry, broker. Returns 1 when this ended the
     /// device's current session.
     case offline
-    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "".
+    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "". Returns the device's
+    /// broker; 1 when the broker is not known, 0 when the device is not online.
     case renew
     /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
     /// entry, its score when it was read, its new score or "". Returns 1, or 0 when the entry was written anew since.
     case mend
-    /// Writes the coordinators' agreement on Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", and
-    /// the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
-    case clock
+    /// Writes something on which the coordinators agree: Redis's clock, or the sightings of brokers. KEYS: its entry.
+    /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
+    case agree
     /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, the endpoint's data without its state, the field of its
     /// last attempt, which is removed when the URL has changed. Returns 1.
     case keepEndpoint
@@ -124,7 +125,7 @@ package enum RedisScript: CaseIterable {
         case .offline: Self.sharedPresence + Self.offlineBody
         case .renew: Self.sharedPresence + Self.renewBody
         case .mend: Self.mendBody
-        case .clock: Self.clockBody
+        case .agree: Self.agreeBody
         case .keepEndpoint: Self.keepEndpointBody
         case .turnOffEndpoint: Self.turnOffEndpointBody
         case .turnOnEndpoint: Self.turnOnEndpointBody
@@ -368,6 +369,7 @@ package enum RedisScript: CaseIterable {
         if not known or not known.online or known.seen + tonumber(ARGV[4]) <= now then return 0 end
         write(ARGV[1], 1, known.since, now, known.session, known.broker)
         redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        if known.broker ~= '' then return known.broker end
         return 1
         """
 
@@ -379,7 +381,7 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    private static let clockBody = """
+    private static let agreeBody = """
         if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
         redis.call('SET', KEYS[1], ARGV[2])
         return 1

@@ -457,7 +457,7 @@ final class RedisSession: AnswersLater {
 
     private func clockAnswer(_ look: ClockLook) -> RedisPipeline {
         var write = RedisPipeline(hashes: hashes)
-        write.script(.clock, keys: 1, arguments: 2) {
+        write.script(.agree, keys: 1, arguments: 2) {
             $0.add(clockKey)
             $0.add(look.known)
             $0.add(RedisFormat.entry(look.agreed))

@@ -19,7 +19,7 @@ extension SQLiteCallStore {
         ).first
     }
 
-    private func presence(_ row: SQLiteRow) -> DevicePresence? {
+    func presence(_ row: SQLiteRow) -> DevicePresence? {
         guard let device = row.device(0) else { return nil }
         let (online, text) = (row.integer(3), row.text(2))
         let space = online == 2 ? text.utf8.firstIndex(of: UInt8(ascii: " ")) : nil

@@ -33,6 +33,8 @@ package final class SQLiteCallStore: CallStore {
     private let synchronous: Synchronous
     let historyPerUser: Int
     let lease: Milliseconds
+    /// The sightings that this process has read last.
+    var sightings = BrokerSightings()
 
     /// The value of `ended_at` for a live call. The value is later than every moment, so that a single index finds the
     /// calls that are live or ended after a moment.
@@ -118,7 +120,7 @@ package final class SQLiteCallStore: CallStore {
     private func answer(_ query: Query) throws(StoreError) -> QueryAnswer {
         switch query {
         case .record(let id): .record(try load(id))
-        case .devices(let user): .devices(try devices(of: user))
+        case .devices(let user): .devices(sightings.marked(try devices(of: user)))
         case .holder(let claim): .holder(try holder(of: claim))
         case .profile(let user): .profile(try profile(of: user))
         case .block(let block): .block(try stands(block))

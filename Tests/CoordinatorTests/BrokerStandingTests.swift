@@ -30,7 +30,7 @@ import Testing
     @Test func aBrokerThatDeliversNothingIsSuspectedAndThenGivenUp() {
         var standing = listening()
         #expect(names(standing.advance(0)) == ["canary"])
-        standing.heard(isCanary: true)
+        standing.heard(isCanary: true, 0)
         #expect(names(standing.advance(2_000)) == ["canary"])
         #expect(standing.status == .serving)
         #expect(names(standing.advance(4_000)) == ["canary"])
@@ -42,10 +42,10 @@ import Testing
 
     @Test func anyMessageCountsAsACanary() {
         var standing = listening()
-        standing.heard(isCanary: true)
+        standing.heard(isCanary: true, 0)
         for time in stride(from: 0, to: 20_000, by: 2_000) {
             #expect(names(standing.advance(Int64(time))) == ["canary"])
-            standing.heard(isCanary: false)
+            standing.heard(isCanary: false, Int64(time))
         }
         #expect(standing.status == .serving)
     }

@@ -5,7 +5,7 @@ import SignalingProtocol
 /// A store in front of the real one that fails, or lets somebody else in first, when a test says so.
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
-        case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, clean
+        case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, report, clean
         case history, messages, profiles, update, trace, timeline, charge, tidy
     }
 
@@ -204,6 +204,23 @@ final class FaultyStore: CallStore {
     func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
         try await pass(.renew)
         try await store.renew(devices)
+    }
+
+    func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings {
+        try await pass(.report)
+        return try await store.report(report)
+    }
+
+    func readSightings() async throws(StoreError) {
+        try await pass(.report)
+        try await store.readSightings()
+    }
+
+    func devices(
+        at broker: BrokerName, after place: String?, limit: Int
+    ) async throws(StoreError) -> DevicePage {
+        try await pass(.devices)
+        return try await store.devices(at: broker, after: place, limit: limit)
     }
 
     func clean(limit: Int) async throws(StoreError) -> Int {

@@ -82,6 +82,14 @@ final class DoubtfulStore: OutboxStore, PushStore {
 
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline { store.timeline(of: callID) }
 
+    func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings { store.report(report) }
+
+    func readSightings() async throws(StoreError) { store.readSightings() }
+
+    func devices(
+        at broker: BrokerName, after place: String?, limit: Int
+    ) async throws(StoreError) -> DevicePage { store.devices(at: broker, after: place, limit: limit) }
+
     func endpoints() async throws(StoreError) -> [KeptEndpoint] { store.endpoints() }
 
     func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) { store.keep(endpoints) }

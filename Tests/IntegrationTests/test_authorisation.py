@@ -131,7 +131,7 @@ def test_a_device_that_floods_is_stopped_and_others_are_not(deploy: Any) -> None
 
 
 def test_the_limits_are_settings(deploy: Any) -> None:
-    world = deploy(pair_rate="1/2", callee_rate="1/3", device_rate="20/30", presence_rate="1/2")
+    world = deploy(pair_rate="1/2", callee_rate="1/3", device_rate="5/30", presence_rate="1/2")
     alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
     assert flood(3, lambda _: alice.start("call.invite", invitees=[bob.user]).wait()) == ["ok", "ok", "rateLimited"]
     assert carol.invite(bob)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Rig
-from harness import UNLIMITED, Child, SecureBroker, Service, executable, wait_until
+from harness import UNLIMITED, Child, Device, SecureBroker, Service, executable, wait_until
 from harness.fleet import Fleet
 from harness.gateway import Gateway
 from harness.mute_proxy import MuteProxy
@@ -142,6 +142,85 @@ def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
     carol = fleet.phone(1, fleet.user("carol"))
     call = alice.invite(carol)
     carol.expect("call.invited", call)
+
+
+@pytest.fixture
+def patient(rig: Rig) -> Iterator[Fleet]:
+    """A broker is away after six seconds."""
+    yield rig.fleet(3, replicas=2, caller_grace="6s", **UNLIMITED)
+
+
+def is_online(asker: Device, user: str) -> bool:
+    answer = asker.ok("user.query", userIDs=[user])
+    return bool(answer["users"][0]["online"])
+
+
+def away(fleet: Fleet, place: int) -> list[float]:
+    name = f'bellwire_broker_away{{broker="{fleet.name(place)}"}}'
+    return [service.metrics()[name] for service in fleet.services]
+
+
+def test_a_caller_whose_broker_dies_is_lost_unless_the_phone_moves(patient: Fleet) -> None:
+    """The wills die with the broker."""
+    lost, moving = patient.phone(1, patient.user("lost")), patient.phone(1, patient.user("moving"))
+    bob = patient.phone(0, patient.user("bob"))
+    call, kept = lost.invite(bob, timeout=60), moving.invite(bob, timeout=60)
+    bob.expect("call.invited", call)
+    bob.expect("call.invited", kept)
+    patient.brokers[1].stop()
+    died = time.monotonic()
+    patient.phone(2, moving.user)
+    assert is_online(bob, lost.user)
+    ended = bob.expect("call.cancelled", call, 12)
+    # The last canary came up to two seconds before the death, and a coordinator looks every second.
+    assert 3.5 < time.monotonic() - died < 8.5
+    assert ended.body["call"]["endReason"] == "callerLost"
+    assert not is_online(bob, lost.user)
+    assert is_online(bob, moving.user)
+    wait_until(lambda: away(patient, 1) == [1, 1], 3, "both coordinators know that the broker is away")
+    assert away(patient, 0) == [0, 0]
+    bob.heard_nothing("of the other call's end", lambda message: message.is_event("call.cancelled", kept), since=0)
+    bob.accept(kept)
+
+
+def test_a_message_that_crosses_the_goodbye_does_not_bring_a_caller_back(rig: Rig) -> None:
+    """The service asks for the device's presence, which does not come."""
+    fleet = rig.fleet(2, caller_grace="2s", **UNLIMITED)
+    alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
+    call = alice.invite(bob)
+    bob.expect("call.invited", call)
+    alice.expect_state(call, bob, "received")
+    alice.present(False)
+    alice.ack(call, 2)
+    alice.expect_type("welcome", session="unknown")
+    ended = bob.expect("call.cancelled", call, 5)
+    assert ended.body["call"]["endReason"] == "callerLost"
+
+
+def test_devices_of_a_broker_that_was_away_are_asked_or_heard(patient: Fleet, tmp_path: Path) -> None:
+    """Their connections have outlived the broker's freeze."""
+    alice = patient.phone(0, patient.user("alice"))
+    silent = patient.phone(1, patient.user("silent"), auto_ack=False)
+    heard = patient.phone(1, patient.user("heard"))
+    gateway = Gateway(tmp_path, patient.brokers[0].url, patient.service.store).start()
+    session = silent.session
+    assert session
+    with patient.brokers[1].frozen():
+        wait_until(lambda: not is_online(alice, silent.user), 10, "the devices count as offline")
+        listed = gateway.get(f"/v1/users/{silent.user}/devices").ok(200)["devices"]
+        wait_until(lambda: away(patient, 1) == [1, 1], 3, "both coordinators know that the broker is away")
+        call = alice.invite(silent, heard, mode="advanced", timeout=60)
+    assert not listed[0]["online"]
+    # Invitations of users without an online device go to all brokers.
+    heard.expect("call.invited", call, 15)
+    wait_until(lambda: is_online(alice, heard.user), 3, "a message brings a device back")
+    error = silent.expect_type("error", 15).body["error"]
+    assert (error["code"], error["session"], "reason" in error) == ("sessionOver", session, False)
+    again = patient.phone(1, silent.user)
+    again.expect("call.invited", call)
+    assert is_online(alice, silent.user)
+    wait_until(lambda: away(patient, 1) == [0, 0], 3, "the broker is back")
+    gateway.stop()
 
 
 def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> None:

@@ -351,7 +351,7 @@ def test_mistakes_stop_the_start(livekit: LiveKit, tmp_path: Path, command: str)
     path.write_text(json.dumps(settings))
     keys = tmp_path / "keys.json"
     assert run("keys", "generate", "--out", str(keys)).returncode == 0
-    more = {"serve": ["--store", "memory:"], "gateway": ["--keys", str(keys), "--store", "memory:"], "dev": ["--data", str(tmp_path)]}
+    more = {"serve": ["--store", "memory:"], "gateway": ["--keys", str(keys), "--store", "memory:"], "dev": []}
     result = run(command, *more[command], "--media", str(path))
     assert result.returncode == 64
     assert "servers.sfu.ttl: expected a whole number of seconds from 60 to 86400" in result.stderr

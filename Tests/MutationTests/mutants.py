@@ -260,8 +260,8 @@ MUTANTS = [
     Mutant(
         "a caller who is lost is lost at once",
         CORE + "CallMachine+presence.swift",
-        "call.callerLostAt = now + settings.callerGrace",
-        "call.callerLostAt = now + (mutant ? 1 : settings.callerGrace)",
+        "call.callerLostAt = max(now, (since ?? now) + settings.callerGrace)",
+        "call.callerLostAt = max(now, (since ?? now) + (mutant ? 1 : settings.callerGrace))",
     ),
     # Delivery.
     Mutant(

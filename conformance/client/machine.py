@@ -405,8 +405,9 @@ class MachineDevice(Device):
         self.outcomes.setdefault(request, []).append((self.mark, code))
 
     def _came(self, publish: Publish) -> None:
-        message = self._receive(publish.topic, publish.payload, publish.properties, publish.retained)
+        # A scene that waits for the message goes on only when the message is noted as well.
         with self._changed:
+            message = self._receive(publish.topic, publish.payload, publish.properties, publish.retained)
             match message.body:
                 case _ if self._is_leaving:
                     pass

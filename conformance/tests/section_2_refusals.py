@@ -139,7 +139,7 @@ def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
     over = [ring(alice, bob), ring(alice, bob, mode="advanced")]
     for call in over:
         alice.cancel(call)
-    calls = [*over, ring(bob, alice), talk(alice, bob)]
+    calls = [*over, ring(bob, alice, timeout=60), talk(alice, bob)]
     before = [alice.get(call) for call in calls]
     extras: dict[str, dict[str, Any]] = {
         "call.add": {"invitees": [scene.user("x")]},

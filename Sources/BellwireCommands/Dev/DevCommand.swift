@@ -68,6 +68,8 @@ package enum DevCommand {
     }
 
     private static func start(_ arguments: Arguments) throws {
+        // A mistake in the settings is told before the first port is taken.
+        try check(arguments)
         let (port, webSocketPort, gatewayPort) = try ports(arguments)
         let rounds = try arguments.integer("rounds", in: mostRounds)
         let directory = arguments.text("data") ?? ".bellwire"

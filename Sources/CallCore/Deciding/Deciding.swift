@@ -36,9 +36,9 @@ package struct Deciding {
             case .ack(let device, let revision): try decideAck(device, revision, &decision)
             case .heartbeat(let device): decideHeartbeat(device, &decision)
             case .cameOnline(let device, let isTold): try decideOnline(device, isTold: isTold, &decision)
-            case .wentOffline(let device, let reason):
+            case .wentOffline(let device, let reason, let since):
                 decision.note(presence: reason.rawValue, of: device)
-                _ = decision.subject.machine?.wentOffline(device, reason: reason, now: now)
+                _ = decision.subject.machine?.wentOffline(device, reason: reason, since: since, now: now)
                 decideDeparted(device, &decision)
             case .registered(let user): decideRegistered(user, &decision)
             case .deadline: try decideDeadline(stored, &decision)

@@ -76,6 +76,9 @@ package enum ServiceBounds {
     package static let lateAfter: Int64 = 500
     /// The delay, in milliseconds, before a device should ask an overloaded service again.
     package static let overloadRetry = 2_000
+    /// The time, in milliseconds, without a message of a broker after which the broker is away, when the caller's grace
+    /// is shorter: three canaries.
+    package static let brokerPatience: Milliseconds = 6_000
     /// The largest number of messages in a batch.
     package static let messagesPerBatch = 64
     /// The largest number of deadlines in a batch, so that requests do not wait too long.

@@ -2,10 +2,10 @@ import SignalingProtocol
 
 extension CallMachine {
     /// Handles a device that went offline. While no invitee has accepted, the loss of the inviting device cancels the
-    /// call: at once after a logout, after `callerGrace` otherwise (section 3, Caller lost). Returns whether the call
-    /// changed.
+    /// call: at once after a logout, `callerGrace` after `since` otherwise (section 3, Caller lost); `since` is nil for a
+    /// device that was lost now. Returns whether the call changed.
     package mutating func wentOffline(
-        _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, now: Milliseconds
+        _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, since: Milliseconds? = nil, now: Milliseconds
     ) -> Bool {
         defer { check() }
         guard isRingingFor(device) else { return false }
@@ -14,7 +14,7 @@ extension CallMachine {
             cancelForLostCaller(now: now)
         case .lost:
             guard call.callerLostAt == nil else { return false }
-            call.callerLostAt = now + settings.callerGrace
+            call.callerLostAt = max(now, (since ?? now) + settings.callerGrace)
         }
         return true
     }

@@ -24,6 +24,9 @@ struct LastHeard {
         entries[device, default: Entry(broker: broker)].broker = broker
     }
 
+    /// Returns the broker from which the device was last heard; nil when the device was not heard here lately.
+    func broker(of device: DeviceAddress) -> BrokerIndex? { entries[device]?.broker }
+
     /// Returns the broker of a device whose presence names another broker, or that counts as offline, if the device may
     /// be reminded now.
     mutating func brokerToRemind(

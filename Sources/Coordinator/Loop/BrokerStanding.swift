@@ -57,6 +57,8 @@ struct BrokerStanding {
     /// Whether the broker has delivered a canary on this connection. A broker that refuses the canaries is not judged
     /// by them.
     private var hasCanary = false
+    /// When the broker last delivered a message.
+    private var lastHeard = Int64.min / 2
 
     init(_ broker: BrokerIndex, _ random: @escaping (ClosedRange<Int64>) -> Int64) {
         self.broker = broker
@@ -69,6 +71,10 @@ struct BrokerStanding {
     var hasEnded: Bool { state == .ended }
     /// Whether the broker has taken canaries and delivered no message for some time.
     var isSuspected: Bool { isListening && hasCanary && missedCanaries >= StandingBounds.missedSuspected }
+
+    /// When the broker last showed that it delivers messages. A broker that refuses the canaries shows it by the
+    /// subscriptions that it holds.
+    func lastHeard(_ now: Int64) -> Int64 { isListening && !hasCanary ? now : lastHeard }
 
     var status: BrokerStatus {
         switch state {
@@ -125,8 +131,9 @@ struct BrokerStanding {
     }
 
     /// Handles that the broker has delivered a message.
-    mutating func heard(isCanary: Bool) {
+    mutating func heard(isCanary: Bool, _ now: Int64) {
         missedCanaries = 0
+        lastHeard = now
         if isCanary { hasCanary = true }
     }
 

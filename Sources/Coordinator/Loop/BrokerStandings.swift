@@ -40,8 +40,16 @@ struct BrokerStandings {
         standings[broker].lost(now)
     }
 
-    mutating func heard(_ broker: BrokerIndex, isCanary: Bool) {
-        standings[broker].heard(isCanary: isCanary)
+    mutating func heard(_ broker: BrokerIndex, isCanary: Bool, _ now: Int64) {
+        standings[broker].heard(isCanary: isCanary, now)
+    }
+
+    /// Returns the brokers that have delivered a message since `since`, and how many milliseconds ago; nil while the
+    /// coordinator listens at no broker that delivers messages.
+    func heard(since: Int64, _ now: Int64) -> [(broker: BrokerIndex, age: Int64)]? {
+        guard standings.contains(where: { $0.isListening && !$0.isSuspected }) else { return nil }
+        return standings.enumerated().map { ($0.offset, now - $0.element.lastHeard(now)) }
+            .filter { now - $0.age >= since }
     }
 
     // MARK: Events at all brokers

@@ -1,8 +1,8 @@
 import CallCore
 import CallStore
 
-/// The periodic work of a coordinator: checking the store, sweeping, cleaning, and writing timelines and usage. Each
-/// chore runs by itself, concurrently with other work.
+/// The periodic work of a coordinator: checking the store, sweeping, cleaning, writing timelines and usage, and
+/// reporting brokers. Each chore runs by itself, concurrently with other work.
 final class Chores {
     /// The bounds, in milliseconds.
     private enum ChoreBounds {
@@ -21,10 +21,12 @@ final class Chores {
         /// The interval between two steps while an outbox is beyond its bounds: each step removes some 256 revisions,
         /// more than come meanwhile.
         static let boundInterval: Int64 = 25
+        /// The interval between two reports of the brokers that were heard.
+        static let reportInterval: Int64 = 1_000
     }
 
     private enum Chore: Int, CaseIterable {
-        case look, sweep, clean, writeTraces, writeUsage, readEndpoints
+        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, reportBrokers, callRoll
     }
 
     private static let all = Chore.allCases
@@ -48,6 +50,12 @@ final class Chores {
     /// found.
     var sweepLimit: () -> Int = { 0 }
     var found: ([RecordID]) -> Void = { _ in }
+    /// Returns the brokers that were heard since a time, and how many milliseconds ago; nil while the coordinator listens
+    /// nowhere. `publish` is called with the messages to devices.
+    var heard: (_ since: Int64) -> [(broker: BrokerIndex, age: Int64)]? = { _ in nil }
+    var publish: ([OutboundMessage]) -> Void = { _ in }
+    /// The time of the last report of brokers that was taken.
+    private var reported: Int64
 
     init(
         _ service: CallService, _ executor: WorkExecutor, now: Int64, _ random: @escaping (ClosedRange<Int64>) -> Int64
@@ -56,6 +64,7 @@ final class Chores {
         self.executor = executor
         self.random = random
         lastAnswer = now
+        reported = now
         if !service.store.isShared { due[Chore.look.rawValue] = nil }
     }
 
@@ -82,6 +91,8 @@ final class Chores {
         case .sweep, .clean: isServingDeadlines
         case .writeTraces: service.chores.hasTraces
         case .writeUsage: service.chores.hasUsage
+        case .reportBrokers: service.settings.isRouting && isServingDeadlines
+        case .callRoll: isServingDeadlines && service.chores.hasRollCall
         }
     }
 
@@ -133,6 +144,14 @@ final class Chores {
             return ChoreBounds.usageInterval
         case .readEndpoints:
             return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
+        case .reportBrokers:
+            let began = now
+            if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }
+            return ChoreBounds.reportInterval
+        case .callRoll:
+            let (messages, pause) = await service.chores.callRoll()
+            publish(messages)
+            return pause
         }
     }
 

@@ -6,11 +6,6 @@ import SignalingProtocol
 import Support
 import Tokens
 
-private let clockWasSet: StaticString = """
-    the clock of the store's machine was set: calls are not affected; signatures of webhooks, tokens and expiries of \
-    pushes, and TURN credentials use the wall clock of the machine that makes them
-    """
-
 /// Drives a `CoordinatorLoop` with a broker connection and the clock. A single thread waits for the broker, the store
 /// and the next deadline.
 ///
@@ -27,8 +22,6 @@ package final class Coordinator {
         static let countersInterval: Int64 = 100
         /// A turn with at least this many messages counts as busy.
         static let busyBatch = 8
-        /// How long the store must answer before the log says so, so that a failure that comes and goes is logged once.
-        static let answeringBeforeTold: Int64 = 2_000
         /// The longest wait while the store owes an answer; the coordinator then checks whether the store is late.
         static let storePatience: Int64 = 20
     }
@@ -43,11 +36,7 @@ package final class Coordinator {
     private let links: BrokerLinks
     private var isBusy = false
     private var nextCounters: Int64 = 0
-    private var toldFailure = false
-    /// The hazards in the store's settings that were logged last.
-    private var toldHazards: [StoreHazard] = []
-    private var lastFailure: Int64 = 0
-    private var knownClockSteps: Int?
+    private var notices: Notices
 
     /// Creates a coordinator. `onOutboxEntries` is called with the records that have new outbox entries for webhook
     /// endpoints, `onRooms` with the calls whose rooms have changed, `onPushes` with the calls that may have to be
@@ -61,6 +50,7 @@ package final class Coordinator {
         self.configuration = configuration
         self.status = status
         self.log = log
+        notices = Notices(log)
         var settings = configuration.settings
         settings.coordinator = configuration.id
         settings.brokers = configuration.brokers.map(\.name)
@@ -184,30 +174,8 @@ package final class Coordinator {
         log(.warning, "broker connection lost", ["broker": broker, "reason": reason])
     }
 
-    private func reportStore(_ now: Int64) {
-        if let failure = service.storeFailure {
-            if !toldFailure { log(.error, "the store cannot answer", ["reason": failure]) }
-            toldFailure = true
-            lastFailure = now
-        } else if toldFailure, now - lastFailure >= DriverBounds.answeringBeforeTold {
-            log(.info, "the store answers again")
-            toldFailure = false
-        }
-        let hazards = service.store.hazards
-        for hazard in hazards where !toldHazards.contains(hazard) {
-            log(.warning, "the store may lose calls", ["reason": hazard.description])
-        }
-        toldHazards = hazards
-        let steps = service.store.clockSteps
-        if let known = knownClockSteps, steps.count > known {
-            log(.warning, clockWasSet, ["by": "\(steps.last) ms"])
-            service.count(.storeClockSteps, steps.count - known)
-        }
-        knownClockSteps = steps.count
-    }
-
     private func report(_ now: Int64) {
-        reportStore(now)
+        notices.tell(service, now)
         // Copying the counters costs too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {
@@ -222,6 +190,7 @@ package final class Coordinator {
             $0.lastTurn = now
             if isTime {
                 $0.brokers = loop.brokers
+                $0.awayBrokers = service.awayBrokers
                 $0.counters = service.counters
                 $0.clockSkew = service.store.clockSkew
                 $0.storeHazards = service.store.hazards

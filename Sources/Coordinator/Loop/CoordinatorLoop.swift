@@ -138,6 +138,8 @@ package final class CoordinatorLoop {
             min(deadlineBatchSize.current, max(0, LoopBounds.overdue - queue.waitingDeadlines))
         }
         chores.found = { [unowned self] in found($0) }
+        chores.heard = { [unowned self] in standings.heard(since: $0, self.now) }
+        chores.publish = { [unowned self] in publish($0, since: self.now) }
         service.pauseBriefly = { [unowned self] in await pause(random(1...4)) }
         service.isUnderWay = { [unowned self] in queue.isServed($0) }
     }
@@ -219,7 +221,7 @@ package final class CoordinatorLoop {
     /// Notes that brokers deliver messages.
     private func hear(_ messages: [InboundMessage]) {
         for message in messages {
-            standings.heard(message.broker, isCanary: message.topic == canary)
+            standings.heard(message.broker, isCanary: message.topic == canary, now)
         }
     }
 

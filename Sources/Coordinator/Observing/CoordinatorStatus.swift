@@ -11,6 +11,8 @@ package final class CoordinatorStatus: Sendable {
         package var isListening = false
         /// The state of the connection to each broker, in the order of `brokerNames`.
         package var brokers: [BrokerStatus] = []
+        /// The brokers that no coordinator hears.
+        package var awayBrokers: [BrokerName] = []
         /// The number of consecutive messages that the broker refused because this coordinator may not publish on their
         /// topics.
         package var unauthorizedInARow = 0

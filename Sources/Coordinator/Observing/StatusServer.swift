@@ -70,6 +70,12 @@ private func brokerMetrics(_ status: CoordinatorStatus) -> String {
     for (name, state) in zip(status.brokerNames, status.snapshot.brokers) {
         text += "bellwire_broker_up{broker=\"\(name)\"} \(state == .serving || state == .suspected ? 1 : 0)\n"
     }
+    text +=
+        "# HELP bellwire_broker_away Whether no coordinator hears the broker, so that its devices count as offline.\n"
+    text += "# TYPE bellwire_broker_away gauge\n"
+    for name in status.brokerNames {
+        text += "bellwire_broker_away{broker=\"\(name)\"} \(status.snapshot.awayBrokers.contains(name) ? 1 : 0)\n"
+    }
     return text
 }
 

@@ -64,7 +64,9 @@ extension BatchService {
             // would replace the device that has been silent longest.
             let isLate = own.seen + settings.presence.lease / 10 < now
             let isCrowded = devices.count(where: \.isOnline) >= settings.presence.maxDevices
-            if own.isOnline, isLate || isCrowded { renewed.append(device) }
+            // The broker is back, and so is the device.
+            let isBack = own.isAway && context.lastHeard.broker(of: device).map { settings.brokers[$0] } == own.broker
+            if own.isOnline, isLate || isCrowded || isBack { renewed.append(device) }
         }
         if !renewed.isEmpty { try await store.renew(renewed) }
     }

@@ -93,7 +93,8 @@ extension BatchService {
     }
 
     /// Welcomes devices that sent a message although their presence names another broker, or counts them as offline. The
-    /// welcome names a session that no device has, so that the device publishes its presence again.
+    /// welcome names a session that no device has, so that the device publishes its presence again. The device has not
+    /// come online by that: its message may have crossed the end of its session.
     func remind(_ senders: [DeviceAddress]) async {
         let changes = senders.compactMap { device -> PresenceChange? in
             guard let known = presence[device.userID]?.first(where: { $0.device == device }),
@@ -105,14 +106,14 @@ extension BatchService {
         }
         guard !changes.isEmpty else { return }
         do throws(StoreError) {
-            try await welcome(try await readArrivals(changes))
+            try await welcome(try await readArrivals(changes), isReminder: true)
         } catch {
             context.failed(error)
         }
         flush()
     }
 
-    private func refuse(_ error: SignalingError, _ session: DeviceSession) {
+    func refuse(_ error: SignalingError, _ session: DeviceSession) {
         send(context.encoder.refusal(error, topic: settings.topics.down(session.device), broker(of: session)))
     }
 
@@ -131,8 +132,8 @@ extension BatchService {
         return Arrival.all(changes, answers, now: now)
     }
 
-    /// Welcomes devices, and then sends their deliveries.
-    private func welcome(_ arrivals: [Arrival]) async throws(StoreError) {
+    /// Welcomes devices, and then sends their deliveries. A reminder has no consequence but the welcome.
+    private func welcome(_ arrivals: [Arrival], isReminder: Bool = false) async throws(StoreError) {
         let callIDs = arrivals.flatMap(\.live).unique
         var known: [CallID: Call] = [:]
         for stored in try await callIDs.isEmpty ? [] : store.load(callIDs) {
@@ -149,7 +150,7 @@ extension BatchService {
         var messages = WorkList<RecordID, MessageEvent>()
         for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {
             welcomed.append(arrival.device)
-            context.budgets.began(arrival.device)
+            if !isReminder { context.budgets.began(arrival.device) }
             let calls = arrival.calls(known)
             let wall = context.wall()
             let (payload, sessions) = arrival.welcome(
@@ -164,6 +165,7 @@ extension BatchService {
             for told in sessions {
                 if let call = known[told.callID] { note(told.session, of: arrival.device, in: call) }
             }
+            if isReminder { continue }
             let told = Set(calls.map(\.callID))
             for callID in arrival.undelivered {
                 works.append(.cameOnline(arrival.device, isTold: told.contains(callID)), to: callID)

@@ -77,6 +77,9 @@ package final class CallService {
 
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
 
+    /// The brokers that are away, as of this coordinator's last report.
+    package var awayBrokers: [BrokerName] { context.awayBrokers }
+
     /// The periodic work with the store.
     var chores: StoreChores { StoreChores(context: context) }
 

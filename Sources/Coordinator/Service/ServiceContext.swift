@@ -16,6 +16,9 @@ final class ServiceContext {
     var recorder: TraceRecorder
     var setAside = SetAside()
     var lastHeard = LastHeard()
+    var rollCalls = RollCalls()
+    /// The brokers that are away, as of this coordinator's last report.
+    var awayBrokers: [BrokerName] = []
     var tidied = TidyLists()
     var health = StoreHealth()
     /// Called with the records that have new outbox entries for webhook endpoints, once they are written.

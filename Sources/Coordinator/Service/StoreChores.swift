@@ -55,6 +55,36 @@ struct StoreChores {
         }
     }
 
+    /// Reports the brokers from which this coordinator has heard since its last report, and how many milliseconds ago.
+    /// Returns whether the report was taken.
+    func reportBrokers(_ heard: [(broker: BrokerIndex, age: Milliseconds)]) async -> Bool {
+        let settings = context.settings
+        var report = BrokerReport(
+            coordinator: settings.coordinator, patience: max(settings.calls.callerGrace, ServiceBounds.brokerPatience),
+            memory: 2 * settings.presence.lease)
+        report.heard = heard.map { (settings.brokers[$0.broker], $0.age) }
+        report.finished = context.rollCalls.finished
+        do throws(StoreError) {
+            let sightings = try await store.report(report)
+            context.rollCalls.adopt(sightings, of: report.coordinator)
+            context.awayBrokers = sightings.away
+            return true
+        } catch {
+            context.failed(error)
+            return false
+        }
+    }
+
+    /// Whether this coordinator has to go through the devices of a broker.
+    var hasRollCall: Bool { context.rollCalls.next != nil }
+
+    /// Serves a page of a roll call. Returns the messages to publish, and the milliseconds until the next page.
+    func callRoll() async -> (messages: [OutboundMessage], pause: Milliseconds) {
+        let service = BatchService(context)
+        let pause = await service.callRoll()
+        return (service.takeOutbound(), pause)
+    }
+
     func writeTraces() async { await Timelines(context: context).write() }
 
     /// Whether timeline entries wait to be written, or were dropped.

@@ -44,6 +44,7 @@ extension Pusher {
     /// when this worker does not hold the call any more: facts from before have no consequences.
     private func read(_ call: LeasedCall) async throws(StoreError) -> FreshReading? {
         try await endRegistrations(call)
+        if sightings.isDue(at: clock()) { try await store.readSightings() }
         var began = clock()
         let notes = call.notes.values.sorted { $0.key < $1.key }
         let queries = [Query.record(.call(call.callID))] + call.users.map(Query.devices)

@@ -92,6 +92,7 @@ package final class Pusher: LeasedWorker {
     private var isTracing = false
     private var withdrawal = Withdrawal.none
     private var nextPresence: Int64? = 0
+    var sightings = SightingsLook()
     private var nextSearch: Int64? = 0
     var counts = PushCounts()
     package let report = PushReport()

@@ -162,6 +162,16 @@ final class FaultyCallStore: CallStore {
 
     func renew(_ devices: [DeviceAddress]) async throws(StoreError) { try await store.renew(devices) }
 
+    func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings { try await store.report(report) }
+
+    func readSightings() async throws(StoreError) { try await store.readSightings() }
+
+    func devices(
+        at broker: BrokerName, after place: String?, limit: Int
+    ) async throws(StoreError) -> DevicePage {
+        try await store.devices(at: broker, after: place, limit: limit)
+    }
+
     func clean(limit: Int) async throws(StoreError) -> Int { try await store.clean(limit: limit) }
 
     var summary: String { "\(store.summary), \(fault.rawValue)" }

@@ -147,6 +147,18 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.renew(devices) }
     }
 
+    package func report(_ report: BrokerReport) throws(StoreError) -> BrokerSightings {
+        try wait { store throws(StoreError) in try await store.report(report) }
+    }
+
+    package func readSightings() throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.readSightings() }
+    }
+
+    package func devices(at broker: BrokerName, after place: String?, limit: Int) throws(StoreError) -> DevicePage {
+        try wait { store throws(StoreError) in try await store.devices(at: broker, after: place, limit: limit) }
+    }
+
     package func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
         try wait { store throws(StoreError) in try await store.devices(of: users) }
     }

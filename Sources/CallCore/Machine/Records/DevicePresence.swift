@@ -34,6 +34,9 @@ package struct DevicePresence: Equatable, Sendable {
     /// The broker of the session's connection while the device is online; nil when the broker is not known, as in a
     /// deployment with a single broker.
     package let broker: BrokerName?
+    /// Whether the device cannot be online whatever the presence says, as far as the coordinators know its broker
+    /// (`BrokerSightings`). This mark is not stored.
+    package var isAway = false
 
     package init(
         device: DeviceAddress, session: String, isOnline: Bool, since: Milliseconds, seen: Milliseconds,
@@ -73,8 +76,10 @@ package struct DevicePresence: Equatable, Sendable {
         return DeviceSession(device, id: session, broker: broker)
     }
 
-    /// Whether the device is online and its last sign of life is no older than `lease`.
-    package func isReachable(at now: Milliseconds, lease: Milliseconds) -> Bool { isOnline && seen + lease > now }
+    /// Whether the device is online, its broker is not away, and its last sign of life is no older than `lease`.
+    package func isReachable(at now: Milliseconds, lease: Milliseconds) -> Bool {
+        isOnline && !isAway && seen + lease > now
+    }
 }
 
 /// The bounds of presence (section 1).
