@@ -1,6 +1,6 @@
 internal import DropInSupport
 internal import Foundation
-internal import Synchronization
+internal import Basics
 
 /// The listeners and the delegate of a client, called on the main queue.
 final class Audience: Sendable {

@@ -1,5 +1,5 @@
 import BellwireClientCore
-import MQTTClient
+import MQTTProtocol
 
 extension SignalingClient.Configuration {
     /// Creates a configuration over Bellwire's own MQTT client, with a connection to `broker`.

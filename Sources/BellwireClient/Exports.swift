@@ -1,3 +1,3 @@
 // An app imports a single module.
 @_exported import BellwireClientCore
-@_exported import struct MQTTClient.BrokerAddress
+@_exported import struct MQTTProtocol.BrokerAddress

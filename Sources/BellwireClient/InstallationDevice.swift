@@ -1,5 +1,5 @@
 import BellwireClientCore
-import Synchronization
+import Basics
 
 #if canImport(Glibc)
     import Glibc

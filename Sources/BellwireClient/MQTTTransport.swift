@@ -1,14 +1,16 @@
 import BellwireClientCore
-import MQTTClient
-import Support
+import MQTTProtocol
 
-/// Bellwire's own MQTT 5 client (docs/decisions/0013) as the SDK's transport: TCP, and TLS by OpenSSL. Each connection
-/// has a thread, which ends with the connection.
+/// Bellwire's own MQTT 5 client as the SDK's transport: TCP, and TLS. Each connection has a thread or queue of its own,
+/// which ends with the connection.
+///
+/// On Linux the connection is a socket, with TLS by OpenSSL (docs/decisions/0013); on Apple's platforms the connection is
+/// Network.framework's.
 public struct MQTTTransport: BellwireTransport {
     /// The broker's address. A username in the address replaces the user id as the MQTT username. A password in the
     /// address is used where there is no token.
     public var broker: BrokerAddress
-    /// The file with the certificate authorities to trust with `mqtts://`; nil for the system's.
+    /// The file with the certificate authorities to trust with `mqtts://`, in PEM; nil for the system's.
     public var certificateAuthorityFile: String?
     /// Returns a known cause of a failed connection, beside the error; the second argument is the password that was
     /// sent.
@@ -19,25 +21,12 @@ public struct MQTTTransport: BellwireTransport {
         self.certificateAuthorityFile = certificateAuthorityFile
     }
 
-    public func connect(
-        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
-    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
-        guard let wakeUp = WakeUp() else {
-            throw BellwireTransportError(.unreachable, "no descriptors for the connection")
-        }
-        let settings = settings(request)
-        return try await ThreadedConnection.connect(
-            thread: { startDetachedThread($0) }, wake: wakeUp.wake, events: events
-        ) { [cause] () throws(BellwireTransportError) in
-            try MQTTThread(settings, request.topics, wakeUp) { cause($0, settings.broker.password) }
-        }
-    }
-
-    private func settings(_ request: BellwireConnectionRequest) -> MQTTConnection.Configuration {
+    /// Returns the settings of a connection's MQTT session.
+    package func settings(_ request: BellwireConnectionRequest) -> MQTTSession.Configuration {
         var broker = broker
         if broker.username == nil { broker.username = request.username }
         if let token = request.password { broker.password = token }
-        var settings = MQTTConnection.Configuration(broker: broker, clientID: request.clientID)
+        var settings = MQTTSession.Configuration(broker: broker, clientID: request.clientID)
         settings.certificateAuthorityFile = certificateAuthorityFile
         settings.keepAlive = UInt16(clamping: max(1, request.keepAlive.milliseconds / 1000))
         settings.longestAnswer = Self.longestAnswer
@@ -50,7 +39,7 @@ public struct MQTTTransport: BellwireTransport {
 }
 
 extension BellwireTransportError {
-    init(_ error: MQTTError) {
+    package init(_ error: MQTTError) {
         let kind: Kind =
             switch error.kind {
             case .unreachable: .unreachable

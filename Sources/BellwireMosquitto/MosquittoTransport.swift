@@ -1,3 +1,4 @@
+import Basics
 @_exported import BellwireClientCore
 import Support
 

@@ -1,7 +1,12 @@
+public import BellwireClient
+
 /// The address of the Bellwire deployment and the id of this device. All drop-ins use this type.
 public struct BellwireConfiguration: Sendable {
     /// The broker's address: `mqtt://host[:port]`, or `mqtts://` for TLS.
     public var broker: String
+    /// The app's own MQTT client, instead of a connection to `broker`; nil for Bellwire's client. `BellwireTransport` says
+    /// what is expected of a transport.
+    public var transport: (any BellwireTransport)?
     /// The id of this device among the user's devices: 1–64 of `A-Z a-z 0-9 . _ ~ -`. When nil, an id is made once for
     /// this installation, and kept (`DeviceID.ofThisInstallation`).
     public var device: String?
@@ -12,5 +17,17 @@ public struct BellwireConfiguration: Sendable {
     /// ends; and when the broker refuses the present token.
     public var tokenProvider: (@Sendable (_ userID: String) async throws -> String)?
 
+    /// The app of the deployment's push settings with which push tokens are registered: 1–64 of `A-Z a-z 0-9 _ -`
+    /// (docs/push.md).
+    public var pushApp = "default"
+    /// The app of the push settings for builds from Xcode, whose tokens are those of Apple's sandbox.
+    public var sandboxPushApp = "sandbox"
+
     public init(broker: String) { self.broker = broker }
+
+    /// Creates a configuration over the app's own MQTT client.
+    public init(transport: any BellwireTransport) {
+        broker = ""
+        self.transport = transport
+    }
 }

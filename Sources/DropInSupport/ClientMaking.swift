@@ -1,6 +1,6 @@
 package import BellwireClient
 package import SignalingProtocol
-internal import Synchronization
+internal import Basics
 
 extension BellwireConfiguration {
     /// Returns the configuration of a client for this user. `token` is the token that the app passed with its login,
@@ -12,17 +12,25 @@ extension BellwireConfiguration {
         userID: String, token: String? = nil, transport: (any BellwireTransport)? = nil,
         tokens: TokenWatch = TokenWatch()
     ) throws(SignalingError) -> SignalingClient.Configuration {
-        var configuration = try SignalingClient.Configuration(user: userID, broker: broker, device: device)
+        var configuration = try clientConfiguration(userID, transport ?? self.transport)
         guard let topics = Topics(root: topicRoot) else {
             throw SignalingError(.badRequest, "topicRoot: \(Topics.rootForm)")
         }
         configuration.topics = topics
-        if let transport { configuration.transport = transport }
         let given = token.flatMap { $0.isEmpty ? nil : $0 }
         tokens.note(given)
         configuration.token = given
         configuration.tokenProvider = provider(userID, first: given, tokens)
         return configuration
+    }
+
+    private func clientConfiguration(
+        _ userID: String, _ transport: (any BellwireTransport)?
+    ) throws(SignalingError) -> SignalingClient.Configuration {
+        guard let transport else { return try .init(user: userID, broker: broker, device: device) }
+        // `??` does not keep the error's type.
+        let name: String = if let device { device } else { DeviceID.ofThisInstallation.string }
+        return try .init(user: userID, device: name, transport: transport)
     }
 
     /// Returns a provider that gives the app's own token once, and then asks the app's provider.

@@ -1,4 +1,6 @@
+import Basics
 import Glibc
+import MQTTProtocol
 import Support
 import TLSClient
 

@@ -1,3 +1,4 @@
+import Basics
 import CHiredis
 import CallCore
 import CallStore

@@ -65,7 +65,7 @@ extension Token {
         guard let subject = claims["sub"]?.string, let user = UserID(subject) else {
             throw TokenError(.subject, "sub: missing, or not a user id")
         }
-        guard let expiry = claims["exp"], let expiresAt = Self.milliseconds(expiry) else {
+        guard let expiresAt = claims["exp"]?.numericDate else {
             throw TokenError(.malformed, "exp: missing, or not a time")
         }
         self.init(user: user, expiresAt: expiresAt)
@@ -82,18 +82,5 @@ extension Token {
         }
         issuer = claims["iss"]?.string
         audience = claims["aud"].map { $0.array?.compactMap(\.string) ?? $0.string.map { [$0] } ?? [] } ?? []
-    }
-
-    /// Reads a NumericDate (RFC 7519, section 2): seconds, possibly with a fraction.
-    static func milliseconds(_ value: JSONValue) -> Int64? {
-        let seconds: Double
-        switch value {
-        case .int(let whole): seconds = Double(whole)
-        case .double(let number): seconds = number
-        default: return nil
-        }
-        // This bound is far beyond any life of a token, and far below the overflow of milliseconds.
-        guard (0...1e12).contains(seconds) else { return nil }
-        return Int64(seconds * 1000)
     }
 }

@@ -38,7 +38,7 @@ package struct TokenVerifier: Sendable {
         let token = try Token(claims: claims)
         guard now < token.expiresAt else { throw TokenError(.expired, "expired") }
         if let start = claims["nbf"] {
-            guard let start = Token.milliseconds(start) else { throw TokenError(.malformed, "nbf: not a time") }
+            guard let start = start.numericDate else { throw TokenError(.malformed, "nbf: not a time") }
             guard start <= now + Self.clockTolerance else { throw TokenError(.notYetValid, "not valid yet") }
         }
         if let issuer, !(token.issuer?.hasSameBytes(as: issuer) ?? false) {

@@ -25,7 +25,9 @@ extension ZIM {
         guard let mode = CallMode(config.mode) else { throw .badParameter("mode: general or advanced") }
         return Request.Invite(
             invitees: try users(invitees), callID: SignalingClient.makeCallID(), mode: mode,
-            timeout: config.timeout == 0 ? 90 : Int(config.timeout), extendedData: config.extendedData.nonEmpty,
+            timeout: config.timeout == 0 ? 90 : Int(config.timeout),
+            media: config.pushConfig?.voIPConfig.map { $0.iOSVoIPHasVideo ? "video" : "voice" },
+            extendedData: config.extendedData.nonEmpty,
             notReceivedCheck: config.enableNotReceivedCheck, autoEnd: mode == .common,
             push: Request.Push(config.pushConfig))
     }

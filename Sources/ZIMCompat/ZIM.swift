@@ -2,7 +2,7 @@ internal import BellwireClient
 internal import DropInSupport
 public import Foundation
 internal import SignalingProtocol
-internal import Synchronization
+internal import Basics
 
 /// Call invitations with the interface of ZEGOCLOUD's ZIM, served by a Bellwire deployment (docs/migrate/zim.md).
 ///
@@ -118,7 +118,10 @@ public final class ZIM: NSObject, @unchecked Sendable {
             var settings = try configuration.clientConfiguration(
                 userID: userID, token: token, transport: transport, tokens: tokens)
             settings.resumesCalls = false
-            return Session(settings, tokens: tokens, requestTime: requestTime) { [weak self] in self?.deliver($0) }
+            let pushes = try configuration.pushApps()
+            return Session(settings, tokens: tokens, pushes: pushes, requestTime: requestTime) { [weak self] in
+                self?.deliver($0)
+            }
         } catch {
             throw Refusal(error)
         }
@@ -186,6 +189,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
         let callback = OnMain(callback)
         MainDelivery.deliver { callback.value?(ZIMError(nil)) }
     }
+
+    /// Registers the push tokens that the app has set, when there is a login.
+    func registerPushes() { state.withLock(\.session)?.registerPushes() }
 
     // MARK: Requests
 

@@ -1,6 +1,6 @@
 internal import DropInSupport
 public import Foundation
-internal import Synchronization
+internal import Basics
 
 /// Passes notifications to the listeners of their paths.
 ///

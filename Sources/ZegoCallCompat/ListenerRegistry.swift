@@ -1,5 +1,5 @@
 internal import DropInSupport
-internal import Synchronization
+internal import Basics
 
 /// The existing request managers, whose listeners get the notifications.
 final class ListenerRegistry: Sendable {

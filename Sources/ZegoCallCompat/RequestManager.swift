@@ -1,5 +1,6 @@
 public import DropInSupport
 public import Foundation
+internal import SignalingProtocol
 
 /// The vendor's `RequestManager` over Bellwire: makes the requests of document 003, and passes notifications to
 /// `listener`. All managers use the same connection, which `connect` makes.
@@ -36,6 +37,21 @@ public class RequestManager: NSObject, RequestProtocol {
 
     /// Disconnects: the user's phone does not ring here any more. Unanswered requests fail with `notLogin`.
     public static func disconnect() { ZegoConnection.shared.disconnect() }
+
+    // MARK: Pushes
+
+    /// Sets the token of PushKit of this installation, or removes the token when `token` is empty: a sleeping phone then
+    /// is woken for calls (docs/push.md). May be called before or after `connect`; each connection registers the token,
+    /// and `disconnect` ends the registration. `isProduct` is false for builds from Xcode, whose tokens are those of
+    /// Apple's sandbox.
+    public static func setVoipToken(_ token: Data, isProduct: Bool) {
+        ZegoConnection.shared.set(.apnsVoIP, Array(token), isProduct)
+    }
+
+    /// Sets the token for notifications, in the same way.
+    public static func setDeviceToken(_ token: Data, isProduct: Bool) {
+        ZegoConnection.shared.set(.apns, Array(token), isProduct)
+    }
 
     // MARK: Requests
 

@@ -3,7 +3,7 @@ internal import BellwireClientCore
 internal import DropInSupport
 internal import Foundation
 internal import SignalingProtocol
-internal import Synchronization
+internal import Basics
 
 /// The single connection of the app, and its calls. All work is done in order, on a queue of its own.
 ///
@@ -32,6 +32,11 @@ final class ZegoConnection: @unchecked Sendable {
     /// The connection state of the present client, else of the last client.
     private(set) var standing = BellwireConnectionState.disconnected
     private(set) var tokens = TokenWatch()
+    /// The push tokens of this installation, and the apps with which the present client registers them.
+    private let pushTokens = PushTokens()
+    private var pushApps: PushApps?
+    /// The time limit for ending the registrations for pushes.
+    private static let unregisteringTime = Duration.seconds(2)
     var ledger: CallLedger?
     var held = HeldCancels()
     /// The requests that wait, in their order, until this device has left the calls of an earlier run of the app; nil
@@ -96,6 +101,7 @@ final class ZegoConnection: @unchecked Sendable {
         var settings = try configuration.clientConfiguration(userID: userID, transport: transport, tokens: tokens)
         settings.sendsHeartbeats = false
         settings.resumesCalls = false
+        pushApps = try configuration.pushApps()
         clientNumber += 1
         standing = .disconnected
         let (client, number) = (SignalingClient(settings), clientNumber)
@@ -132,7 +138,35 @@ final class ZegoConnection: @unchecked Sendable {
         for (_, callback) in waiting ?? [] { complete(callback, .failure(.notLogin)) }
         waiting = nil
         for cancel in held.removeAll() { complete(cancel.callback, .failure(.notLogin)) }
-        Task.detached { await client.disconnect() }
+        let hasPushes = standing == .connected && !pushTokens.isEmpty
+        Task.detached {
+            if hasPushes { await Self.endPushes(client) }
+            await client.disconnect()
+        }
+    }
+
+    // MARK: Pushes
+
+    /// Sets a push token of this installation, and registers the tokens.
+    func set(_ platform: PushPlatform, _ token: [UInt8], _ isProduct: Bool) {
+        queue.async { [self] in
+            pushTokens.set(platform, token, isProduct: isProduct)
+            registerPushes()
+        }
+    }
+
+    /// Registers the push tokens. The service's log and metrics tell of refusals: the vendor's interface has no callback.
+    private func registerPushes() {
+        guard standing == .connected, let client, let pushApps else { return }
+        for request in pushTokens.requests(pushApps) { client.perform(request) { _ in } }
+    }
+
+    private static func endPushes(_ client: SignalingClient) async {
+        await withCheckedContinuation { waiter in
+            client.perform(.pushUnregister(.init(platform: nil, app: nil)), within: unregisteringTime) { _ in
+                waiter.resume()
+            }
+        }
     }
 
     private func complete(_ completion: Completion, _ error: ZegoError?) {
@@ -161,6 +195,7 @@ final class ZegoConnection: @unchecked Sendable {
 
     private func stands(_ state: BellwireConnectionState) {
         standing = state
+        if state == .connected { registerPushes() }
         if state == .takenOver { end() }
     }
 

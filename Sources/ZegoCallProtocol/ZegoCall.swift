@@ -1,5 +1,4 @@
 import SignalingProtocol
-import Tokens
 
 /// A call in the terms of ZEGO Call's business-server protocol (docs/migrate/zego-call-server.md).
 ///
@@ -72,7 +71,7 @@ package struct ZegoCall: Equatable, Sendable {
     /// Returns 32 hexadecimal digits of the text's SHA-256.
     package static func shortened(_ text: String) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        let bytes = Digest.sha256(Array(text.utf8)).prefix(16)
+        let bytes = sha256(Array(text.utf8)).prefix(16)
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 }

@@ -5,7 +5,8 @@ import Testing
 @Suite struct ImportTests {
     @Test(arguments: [
         ("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", []),
-        ("BellwireClientCore", ["SignalingProtocol", "Synchronization"]), ("Support", ["Glibc", "Synchronization"]),
+        ("Basics", ["Darwin", "Glibc", "Musl"]), ("MQTTProtocol", ["Basics"]),
+        ("BellwireClientCore", ["Basics", "SignalingProtocol"]), ("Support", ["Glibc", "Synchronization"]),
         ("CallStore", ["CallCore", "Glibc", "SignalingProtocol", "Support", "Synchronization"]),
     ])
     func theTargetImportsNothingElse(target: String, allowed: [String]) throws {

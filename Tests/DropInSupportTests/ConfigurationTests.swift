@@ -20,6 +20,23 @@ import Testing
         #expect(client.device == .ofThisInstallation)
     }
 
+    /// A transport of the app needs no broker's address.
+    @Test func anAppMayHaveAnMQTTClientOfItsOwn() throws {
+        struct Own: BellwireTransport {
+            func connect(
+                _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+            ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+                throw BellwireTransportError(.unreachable, "own")
+            }
+        }
+        var configuration = BellwireConfiguration(transport: Own())
+        configuration.device = "phone"
+        let client = try configuration.clientConfiguration(userID: "alice")
+        #expect(client.transport is Own && client.device.string == "phone")
+        configuration.device = nil
+        #expect(try configuration.clientConfiguration(userID: "alice").device == .ofThisInstallation)
+    }
+
     @Test(arguments: ["broker", "device", "topicRoot", "user"])
     func whatIsNotOfItsFormIsNamed(field: String) {
         var configuration = BellwireConfiguration(broker: field == "broker" ? "http://x" : "mqtt://x")

@@ -1,4 +1,4 @@
-"""`BellwireClientCore` by itself: an app is made of it and of `SignalingProtocol`, and of no C library."""
+"""`BellwireClientCore` by itself: an app is made of it, of `SignalingProtocol` and `Basics`, and of no C library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from harness import PROJECT
 
 BUILD = PROJECT / ".build/debug"
-MODULES = ("SignalingProtocol", "BellwireClientCore")
+MODULES = ("Basics", "SignalingProtocol", "BellwireClientCore")
 APP = """import BellwireClientCore
 
 /// A network that is never there.
@@ -40,7 +40,7 @@ def objects_of(module: str) -> list[str]:
 
 
 def test_it_is_linked_without_a_c_library_and_with_swift_in_it(tmp_path: Path) -> None:
-    """The compiler is told of no module map, so that it refuses a module that imports C; and the linker has the objects of the two modules.
+    """The compiler is told of no module map, so that it refuses a module that imports C; and the linker has the objects of the modules.
     No shared library is needed but the system's own: neither Swift's nor OpenSSL or another of the service's."""
     (tmp_path / "main.swift").write_text(APP)
     objects = [path for module in MODULES for path in objects_of(module)]

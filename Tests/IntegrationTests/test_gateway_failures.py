@@ -490,7 +490,7 @@ def test_a_gateway_serves_as_many_streams_as_its_setting_says_beside_its_connect
                 assert (piece := connection.recv(4096)), "the stream has ended"
                 begin += piece
         assert listen("one-more", "device")[1].startswith(b"HTTP/1.1 503 ")
-        assert gateway.metrics()["bellwire_gateway_streams"] == 530
+        wait_until(lambda: gateway.metrics()["bellwire_gateway_streams"] == 530, 5, "530 streams, without the refused one")
         gateway.post("/v1/calls", {"inviter": "alice", "invitees": ["bob"]}).ok(201)
 
 

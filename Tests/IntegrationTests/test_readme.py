@@ -19,7 +19,9 @@ from harness.web import MISSING, NODE, build_sdk
 TEXT = (PROJECT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 BUILD = PROJECT / ".build/debug"
-MODULES = ("BellwireClient", "BellwireClientCore", "COpenSSL", "MQTTClient", "SignalingProtocol", "Support", "TLSClient")
+MODULES = (
+    "Basics", "BellwireClient", "BellwireClientCore", "COpenSSL", "MQTTClient", "MQTTProtocol", "SignalingProtocol", "Support", "TLSClient",
+)  # fmt: skip
 """The SDK and its dependencies."""
 
 

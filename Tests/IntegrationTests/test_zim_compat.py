@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from conftest import Deploy
 from harness import DropIn, SecureBroker, World, wait_until
+from harness.push_providers import PushProviders
+from harness.push_target import App
 from harness.zim import (
     ACCEPTED,
     ACTIVE_LOGIN,
@@ -626,3 +629,71 @@ def test_the_vendors_demo_is_free_again_when_another_device_of_its_user_has_answ
     phone.expect("callStart", callID=accepted)
     tablet.expect("callEnd", callID=accepted)
     assert not tablet.told("callStart")
+
+
+# ---- Pushes
+
+
+@pytest.mark.parametrize("when", ["before the login", "after the login"])
+def test_a_callee_whose_app_was_killed_is_woken(
+    deploy: Deploy, providers: PushProviders, tmp_path: Path, when: str
+) -> None:
+    apps = Apps(deploy(push=str(providers.settings())), tmp_path)
+    (alice,) = apps.online("alice")
+    bob = apps.started("bob", device="phone")
+    target = providers.target_of(bob.user, "phone", "apnsVoIP")
+    if when == "before the login":
+        bob.do("push", token=target.token, voip=True)
+        bob.login()
+    else:
+        bob.login()
+        bob.do("push", token=target.token, voip=True)
+    # A request behind the registration.
+    bob.ask("users", users=[alice.user])
+    bob.kill()
+    call = alice.ask("invite", invitees=[bob.user], push={"title": "Alice calls"}, timeout=30)["callID"]
+    pushed = providers.expect(target, "ring", call)
+    assert pushed.content["title"] == "Alice calls"
+    apps.close()
+
+
+def test_a_logout_ends_the_pushes(deploy: Deploy, providers: PushProviders, tmp_path: Path) -> None:
+    apps = Apps(deploy(push=str(providers.settings())), tmp_path)
+    (alice,) = apps.online("alice")
+    bob = apps.started("bob", device="phone").login()
+    target = providers.target_of(bob.user, "phone", "apnsVoIP")
+    bob.do("push", token=target.token, voip=True)
+    bob.ask("users", users=[alice.user])
+    bob.do("logout")
+    bob.connection(DISCONNECTED, SUCCESS)
+    # The session ends behind the requests of the logout.
+    wait_until(lambda: apps.world.service.metrics()['bellwire_presence_total{state="logout"}'] == 1, 5, "the goodbye")
+    alice.ask("invite", invitees=[bob.user], timeout=30)
+    providers.expect_silence(1.5, target)
+    apps.close()
+
+
+def test_a_build_from_xcode_is_another_app(deploy: Deploy, tmp_path: Path) -> None:
+    sandbox = App("sandbox")
+    providers = PushProviders(tmp_path / "providers", App(), sandbox)
+    apps = Apps(deploy(push=str(providers.settings())), tmp_path)
+    (alice,) = apps.online("alice")
+    bob = apps.started("bob", device="phone").login()
+    target = providers.target_of(bob.user, "phone", "apns", sandbox)
+    bob.do("push", token=target.token, sandbox=True)
+    bob.ask("users", users=[alice.user])
+    bob.kill()
+    call = alice.ask("invite", invitees=[bob.user], timeout=30)["callID"]
+    providers.expect(target, "ring", call, timeout=5)
+    apps.close()
+    providers.close()
+    providers.expect_no_problems()
+
+
+def test_a_deployment_without_pushes_says_so_once(apps: Apps) -> None:
+    bob = apps.online("bob")[0]
+    bob.do("push", token="ab" * 32, voip=True)
+    bob.expect("error", 10)
+    bob.do("push", token="cd" * 32, voip=True)
+    bob.ask("users", users=[bob.user])
+    assert len(bob.told("error")) == 1

@@ -3,6 +3,7 @@ import Support
 import Testing
 
 @testable import MQTTClient
+@testable import MQTTProtocol
 
 /// One connection against a broker that does what a test says. Against a real one it is tested from outside
 /// (Tests/IntegrationTests).

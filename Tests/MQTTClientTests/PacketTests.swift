@@ -1,6 +1,7 @@
 import Testing
 
 @testable import MQTTClient
+@testable import MQTTProtocol
 
 /// Packets byte for byte (MQTT 5, chapter 3).
 struct PacketTests {

@@ -1,6 +1,7 @@
 import Glibc
 
 @testable import MQTTClient
+@testable import MQTTProtocol
 
 /// A broker that does what a test says, on the test's own thread.
 final class ScriptedBroker {

@@ -1,11 +1,15 @@
+@testable import AppleTransport
 import BellwireClient
 import BellwireMosquitto
 import Synchronization
 import Testing
 
-/// The transports: the same is asked of both.
+/// The transports: the same is asked of all. `network` is the transport of Apple's platforms, over a stand-in for
+/// Network.framework that has no TLS.
 enum Carrier: CaseIterable, CustomTestStringConvertible {
-    case own, mosquitto
+    case own, mosquitto, network
+
+    static let withTLS: [Carrier] = [.own, .mosquitto]
 
     var testDescription: String { "\(self)" }
 
@@ -19,6 +23,21 @@ enum Carrier: CaseIterable, CustomTestStringConvertible {
             var transport = MosquittoTransport(url: "\(scheme)://127.0.0.1:\(port)")!
             transport.certificateAuthorityFile = authority
             return transport
+        case .network: return NetworkTransport(broker: BrokerAddress(url: "\(scheme)://127.0.0.1:\(port)")!)
+        }
+    }
+}
+
+/// What `MQTTTransport` does on Apple's platforms.
+private struct NetworkTransport: BellwireTransport {
+    let broker: BrokerAddress
+
+    func connect(
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        let settings = MQTTTransport(broker: broker).settings(request)
+        return try await NetworkConnection.connect(settings, request.topics, events: events) {
+            BellwireTransportError($0)
         }
     }
 }

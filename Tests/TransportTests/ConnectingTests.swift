@@ -67,7 +67,7 @@ import Testing
         #expect(error?.message.contains("Connection refused") == true)
     }
 
-    @Test(arguments: Carrier.allCases) func tlsGoesByAnAuthorityOfOnesOwn(_ carrier: Carrier) async throws {
+    @Test(arguments: Carrier.withTLS) func tlsGoesByAnAuthorityOfOnesOwn(_ carrier: Carrier) async throws {
         let (broker, authority) = try tlsBroker()
         let device = try await Device(carrier.transport(broker.port, authority: authority), topics: ["t"])
         try device.publish("secret", "t")
@@ -75,7 +75,7 @@ import Testing
         await device.connection.close()
     }
 
-    @Test(arguments: Carrier.allCases) func aCertificateOfSomebodyElseIsNotTrusted(_ carrier: Carrier) async throws {
+    @Test(arguments: Carrier.withTLS) func aCertificateOfSomebodyElseIsNotTrusted(_ carrier: Carrier) async throws {
         let (broker, _) = try tlsBroker()
         let other = try certificate("other")
         let missing = directory.path + "/missing.crt"
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Carrier.allCases) func tlsAtAPortWithoutItFailsSoon(_ carrier: Carrier) async throws {
+    @Test(arguments: Carrier.withTLS) func tlsAtAPortWithoutItFailsSoon(_ carrier: Carrier) async throws {
         let broker = try Broker(directory)
         let authority = try certificate("other").certificate
         let error = await failure { () async throws(BellwireTransportError) in

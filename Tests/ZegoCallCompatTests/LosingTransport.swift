@@ -17,6 +17,9 @@ final class LosingTransport: BellwireTransport {
     let tokens = Mutex<[String]>([])
     private let isRefusing = Mutex(false)
 
+    /// The requests about pushes that were sent, each once.
+    let pushRequests = Mutex<[Request]>([])
+
     func refuse(_ isRefusing: Bool) { self.isRefusing.withLock { $0 = isRefusing } }
 
     func loseNoMore() { left.withLock { $0 = 0 } }
@@ -30,13 +33,23 @@ final class LosingTransport: BellwireTransport {
     }
 
     private func loses(_ message: BellwireOutgoingMessage) -> Bool {
-        guard case .success(.request(let request)) = UpMessage.decode(message.payload),
-            case .invite = request.body
-        else { return false }
+        guard case .success(.request(let request)) = UpMessage.decode(message.payload) else { return false }
+        note(request)
+        guard case .invite = request.body else { return false }
         return left.withLock { left in
             guard left > 0 else { return false }
             left -= 1
             return true
+        }
+    }
+
+    private func note(_ request: Request) {
+        switch request.body {
+        case .pushRegister, .pushUnregister:
+            pushRequests.withLock { requests in
+                if !requests.contains(where: { $0.id == request.id }) { requests.append(request) }
+            }
+        default: break
         }
     }
 

@@ -1,4 +1,6 @@
 import BellwireTestKit
+import SignalingProtocol
+import Synchronization
 import Testing
 
 @testable import ZegoCallCompat
@@ -77,6 +79,29 @@ struct ZegoConnectionTests {
         let alice = Party("alice", service)
         try alice.ask(API_End_Call)
         #expect(try await alice.told.heard(1) == ["\(API_End_Call) 1005"])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func pushTokensAreRegisteredWithEachConnectionAndEndWithTheLast() async throws {
+        let service = TestService()
+        let alice = Party("alice", service)
+        func sent(_ count: Int) async throws -> [Request.Body] {
+            while alice.network.pushRequests.withLock(\.count) < count { try await Task.sleep(for: .milliseconds(2)) }
+            return alice.network.pushRequests.withLock { $0.map(\.body) }
+        }
+        func register(_ platform: PushPlatform, _ app: String, _ token: String) -> Request.Body {
+            .pushRegister(.init(platform: platform, app: AppName(app)!, target: .token(token)))
+        }
+        alice.connection.set(.apnsVoIP, [0x0A, 0xFF], true)
+        try await alice.connect()
+        let voip = register(.apnsVoIP, "default", "0aff")
+        #expect(try await sent(1) == [voip])
+        alice.connection.set(.apns, [0x01], false)
+        let apns = register(.apns, "sandbox", "01")
+        #expect(try await sent(3).suffix(2) == [apns, voip])
+        service.breakConnections(of: "alice")
+        #expect(try await sent(5).suffix(2) == [apns, voip])
+        alice.connection.disconnect()
+        #expect(try await sent(6).last == .pushUnregister(.init()))
     }
 
     @Test(.timeLimit(.minutes(1))) func whoseDeviceIDIsTakenOverIsNotLoggedIn() async throws {

@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// A call of this user: an invitation that rings, an invitation that was sent, or a call of which the user is part.
 ///

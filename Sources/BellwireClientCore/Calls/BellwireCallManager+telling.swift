@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// How events of the client change the manager's call.
 extension BellwireCallManager {

@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// A manager of one call at a time, as on a telephone: the state machine that every calling app needs, after
 /// ZEGOCLOUD's calling best practice and Agora's CallAPI. The manager makes and answers calls of a client, and reports

@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// The loop that makes broker connections in succession, until the app disconnects.
 extension ClientDriver {

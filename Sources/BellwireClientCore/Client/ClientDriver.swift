@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// The surroundings of the machine. The driver passes requests of the app, events of the transport and due deadlines to
 /// the machine, in turn, and performs the machine's actions.
@@ -76,9 +76,9 @@ final class ClientDriver: Sendable {
     let clock = MonotonicClock()
     let events: EventHub<ClientEvent>
     let incomingCalls: EventHub<BellwireCall>
-    let refusals = Atomic<Int>(0)
+    let refusals = Mutex(0)
     let requestPrefix = randomToken()
-    let requestCount = Atomic<UInt64>(0)
+    let requestCount = Mutex<UInt64>(0)
     let state: Mutex<State>
     /// Gets every event at its place in the driver's order.
     let observer = Mutex<(@Sendable (ClientEvent) -> Void)?>(nil)
@@ -142,7 +142,7 @@ final class ClientDriver: Sendable {
             case .succeed(let id, let success): complete(id, .success(success), &state)
             case .answer(let id, let answer): complete(id, .answer(answer), &state)
             case .fail(let id, let error): complete(id, .failure(error), &state)
-            case .refuse: refusals.wrappingAdd(1, ordering: .relaxed)
+            case .refuse: refusals.withLock { $0 += 1 }
             case .renewSession: state.endings?.yield(nil)
             case .endTakenOver: state.endings?.yield(BellwireTransportError(.takenOver, Self.takenOver))
             case .renewToken: askForToken()

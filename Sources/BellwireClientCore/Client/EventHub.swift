@@ -1,4 +1,4 @@
-import Synchronization
+import Basics
 
 /// A hub that gives each element to every reader. Elements that come before the first reader are kept.
 final class EventHub<Element: Sendable>: Sendable {
@@ -12,13 +12,13 @@ final class EventHub<Element: Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let limit: Int
-    private let dropCount = Atomic<Int>(0)
+    private let dropCount = Mutex(0)
 
     /// Creates a hub that keeps at most `limit` elements for each reader, and drops the oldest beyond that.
     init(limit: Int) { self.limit = max(1, limit) }
 
     /// The number of elements that were dropped because they were not read, of all readers together.
-    var dropped: Int { dropCount.load(ordering: .relaxed) }
+    var dropped: Int { dropCount.withLock(\.self) }
 
     func tell(_ element: Element) {
         state.withLock { state in
@@ -27,13 +27,13 @@ final class EventHub<Element: Sendable>: Sendable {
             state.kept?.append(element)
             if state.kept?.count ?? 0 > limit {
                 state.kept?.removeFirst()
-                dropCount.wrappingAdd(1, ordering: .relaxed)
+                dropCount.withLock { $0 += 1 }
             }
         }
     }
 
     private func yield(_ element: Element, to reader: AsyncStream<Element>.Continuation) {
-        if case .dropped = reader.yield(element) { dropCount.wrappingAdd(1, ordering: .relaxed) }
+        if case .dropped = reader.yield(element) { dropCount.withLock { $0 += 1 } }
     }
 
     /// Removes the elements that are kept for the first reader and no longer concern that reader.

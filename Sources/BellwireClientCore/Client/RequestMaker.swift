@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// Makes requests of one client, and waits for their outcomes.
 struct RequestMaker: Sendable {
@@ -37,7 +37,10 @@ struct RequestMaker: Sendable {
     }
 
     func makeID() -> RequestID {
-        let number = driver.requestCount.wrappingAdd(1, ordering: .relaxed).newValue
+        let number = driver.requestCount.withLock { count in
+            count += 1
+            return count
+        }
         guard let id = RequestID("\(driver.requestPrefix)-\(number)") else {
             preconditionFailure("hex and digits are an id")
         }

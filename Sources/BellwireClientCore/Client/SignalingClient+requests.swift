@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// The requests (docs/protocol.md, section 2). Each method returns the service's response, or throws the service's
 /// error code or an error of the SDK's own (`noResponse`, `tooManyRequests`, `disconnected`). When a response brings a

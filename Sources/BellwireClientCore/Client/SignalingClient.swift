@@ -1,5 +1,5 @@
 import SignalingProtocol
-import Synchronization
+import Basics
 
 /// A device of a user: makes and answers calls, and gets the events about its calls.
 ///
@@ -115,7 +115,7 @@ public final class SignalingClient: Sendable {
     /// if the app knows that call already, reports that call as `gone`; a call of which this device is part is never
     /// refused. A refused invitation is not acked: the service resends the invitation, which rings once there is room
     /// (docs/protocol.md, section 5).
-    public var refusedInvitations: Int { driver.refusals.load(ordering: .relaxed) }
+    public var refusedInvitations: Int { driver.refusals.withLock(\.self) }
 
     /// Sets the observer of every event, called at the event's place in the driver's order, on any thread; the observer
     /// must return soon. Calls that the observer makes on the client take effect after the present event. Nil removes

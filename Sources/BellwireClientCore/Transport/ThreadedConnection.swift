@@ -1,4 +1,4 @@
-import Synchronization
+import Basics
 
 /// An MQTT client that blocks a thread of its own, from the first packet to the loss of its connection.
 package protocol ThreadedClient: AnyObject {
@@ -196,5 +196,5 @@ package final class ThreadedConnection: BellwireTransportConnection {
 extension BellwireOutgoingMessage {
     /// An upper bound of the packet's size in bytes, with the header, the length of the topic, the packet id and the
     /// expiry.
-    fileprivate var packetSize: Int { 15 + topic.utf8.count + payload.count }
+    package var packetSize: Int { 15 + topic.utf8.count + payload.count }
 }

@@ -1,4 +1,4 @@
-import Synchronization
+import Basics
 
 /// The brokers of one deployment: each connection is made by the next of several transports, in an order that differs
 /// from device to device. After the loss of a broker its devices thus spread over the others (docs/protocol.md,

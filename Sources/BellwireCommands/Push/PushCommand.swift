@@ -1,3 +1,4 @@
+import SignalingProtocol
 import Glibc
 import Tokens
 

@@ -1,3 +1,4 @@
+import Basics
 import SignalingProtocol
 import Support
 import Tokens

@@ -1,3 +1,4 @@
+import SignalingProtocol
 import Tokens
 
 /// Base 64 with the standard alphabet and with padding (RFC 4648, section 4), as in webhook secrets and signatures.

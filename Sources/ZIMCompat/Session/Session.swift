@@ -1,7 +1,7 @@
 internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
-internal import Synchronization
+internal import Basics
 
 /// A login: a client, and the notices for its app.
 ///
@@ -13,6 +13,9 @@ final class Session: Sendable {
     static let requestTime = Duration.seconds(15)
     /// The time that the login waits for the profile to be stored.
     static let profileTime = Duration.seconds(5)
+
+    /// The time limit for ending the registrations for pushes at a logout.
+    static let unregisteringTime = Duration.seconds(2)
 
     /// The time limit for quitting each call of an earlier run, which a request must leave first.
     static let quitTime = Duration.seconds(5)
@@ -27,6 +30,8 @@ final class Session: Sendable {
         var standing = BellwireConnectionState.disconnected
         var pages = Pages()
         var rooms = Rooms()
+        /// Whether the app was told that the service refuses its push tokens.
+        var hasToldOfPushes = false
     }
 
     let client: SignalingClient
@@ -34,9 +39,10 @@ final class Session: Sendable {
     private let tell: @Sendable (Notice) -> Void
     private let requestTime: Duration
     private let tokens: TokenWatch
+    private let pushes: PushApps
 
     init(
-        _ configuration: SignalingClient.Configuration, tokens: TokenWatch,
+        _ configuration: SignalingClient.Configuration, tokens: TokenWatch, pushes: PushApps,
         requestTime: Duration = Session.requestTime, tell: @escaping @Sendable (Notice) -> Void
     ) {
         client = SignalingClient(configuration)
@@ -47,6 +53,7 @@ final class Session: Sendable {
         self.tell = tell
         self.requestTime = requestTime
         self.tokens = tokens
+        self.pushes = pushes
     }
 
     /// Whether the app was told of a logout, for any reason, and so may log in again.
@@ -98,9 +105,19 @@ final class Session: Sendable {
         client.renew(token)
     }
 
-    /// Disconnects; returns when the service has been told, or cannot be told.
+    /// Disconnects; returns when the service has been told, or cannot be told. The phone gets no more pushes.
     func close() async {
-        state.withLock { $0.isClosing = true }
+        let isConnected = state.withLock { state in
+            state.isClosing = true
+            return state.standing == .connected
+        }
+        if isConnected, !ZPNs.shared().tokens.isEmpty {
+            await withCheckedContinuation { waiter in
+                client.perform(.pushUnregister(.init(platform: nil, app: nil)), within: Self.unregisteringTime) { _ in
+                    waiter.resume()
+                }
+            }
+        }
         await client.disconnect()
     }
 
@@ -116,6 +133,23 @@ final class Session: Sendable {
         }
         for notice in notices { tell(notice) }
         if case .gone(let call) = event { ask(whatBecameOf: call.callID) }
+        if case .connection(.connected) = event { registerPushes() }
+    }
+
+    /// Registers the app's push tokens. The app is told of the first refusal: the deployment may send no pushes.
+    func registerPushes() {
+        guard state.withLock({ $0.standing == .connected && !$0.isClosing }) else { return }
+        for request in ZPNs.shared().tokens.requests(pushes) {
+            client.perform(request, within: requestTime) { [self] outcome in
+                guard case .failure(let error) = outcome else { return }
+                let notices = state.withLock { state -> [Notice] in
+                    guard !state.hasToldOfPushes, !state.isClosing else { return [] }
+                    state.hasToldOfPushes = true
+                    return later([.error(Refusal(error))], &state)
+                }
+                for notice in notices { tell(notice) }
+            }
+        }
     }
 
     private func later(_ notices: [Notice], _ state: inout State) -> [Notice] {

@@ -23,17 +23,18 @@ public final class ZIMPushConfig: NSObject {
     public var title = ""
     public var content = ""
     public var payload = ""
-    /// Not used, nor are the properties below: the deployment's push settings define the rest of a push.
+    /// Not used, nor are the two properties below: the deployment's push settings define the rest of a push.
     public var resourcesID = ""
     public var enableBadge = false
     public var badgeIncrement: Int32 = 0
     public var voIPConfig: ZIMVoIPConfig?
 }
 
-/// Not used.
 public final class ZIMVoIPConfig: NSObject {
+    /// Not used, nor is the value: a push names the inviter.
     public var iOSVoIPHandleType = ZIMCXHandleType.generic
     public var iOSVoIPHandleValue = ""
+    /// Whether the invitation is to a video call (`media`).
     public var iOSVoIPHasVideo = false
 }
 

@@ -12,7 +12,7 @@ final class ZIMApp: NSObject {
             "configure": configure, "create": create, "properties": properties, "destroy": destroy, "login": login,
             "logout": logout, "renewToken": renewToken, "uploadLog": uploadLog, "invite": invite, "cancel": cancel,
             "accept": accept, "reject": reject, "add": add, "join": join, "quit": quit, "end": end, "calls": calls,
-            "users": users, "rename": rename, "avatar": avatar, "extend": extend,
+            "users": users, "push": push, "rename": rename, "avatar": avatar, "extend": extend,
         ]
     }
 
@@ -73,6 +73,21 @@ final class ZIMApp: NSObject {
 
     func uploadLog(_ command: Probe.Command) {
         zim?.uploadLog(with: { error in probe.tell("uploadLog", fields(error)) })
+    }
+
+    /// What the app's delegates of UIKit and PushKit do with a token.
+    func push(_ command: Probe.Command) {
+        ZPNs.shared().registerAPNs()
+        let bytes = Array(command.text("token").utf8)
+        let token = Data(
+            stride(from: 0, to: bytes.count, by: 2).map {
+                UInt8(String(decoding: bytes[$0...$0 + 1], as: UTF8.self), radix: 16)!
+            })
+        if command.flag("voip") {
+            ZPNs.shared().setVoipToken(token, isProduct: !command.flag("sandbox"))
+        } else {
+            ZPNs.shared().setDeviceToken(token, isProduct: !command.flag("sandbox"))
+        }
     }
 
     // MARK: Users

@@ -1,3 +1,4 @@
+import Basics
 import CallCore
 import CallStore
 import Coordinator

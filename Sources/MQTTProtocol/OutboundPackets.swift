@@ -1,6 +1,6 @@
 /// The packets that a client sends (MQTT 5, chapter 3), each appended to the bytes to send.
 extension [UInt8] {
-    mutating func appendConnect(_ configuration: MQTTConnection.Configuration) {
+    mutating func appendConnect(_ configuration: MQTTSession.Configuration) {
         let broker = configuration.broker
         var body: [UInt8] = []
         body.append(text: "MQTT")

@@ -1,4 +1,4 @@
-import Support
+import Basics
 
 /// The address of the broker: `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS.
 public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {

@@ -18,7 +18,7 @@ package struct MQTTMessage: Sendable, Equatable {
     /// How long the broker keeps the message undelivered, in seconds; in a received message the rest of this time
     /// (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
-    /// In a received message: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
+    /// In a received message: the value of the user property that `MQTTSession.Configuration.userProperty` names.
     package var userProperty: String?
 
     package init(

@@ -1,0 +1,134 @@
+"""What apps on Apple's platforms take in: the manifest as it is there, and the sources, type-checked against stand-ins for
+Apple's frameworks (Tests/AppleStandIns). Nothing here was built by an Apple compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import PROJECT
+
+STAND_INS = PROJECT / "Tests/AppleStandIns"
+APPS = {"ZIMCompat": "ZIM*", "AgoraSignalClient": "Agora*", "ZegoCallCompat": "Zego*", "BellwireClient": None}
+"""The modules that apps import, and the files that name all symbols of a drop-in's interface."""
+APP = """import BellwireClient
+func connect() throws -> SignalingClient {
+    SignalingClient(try .init(user: "alice", broker: "mqtts://calls.example.com", device: "phone"))
+}
+"""
+FLAGS = ["-swift-version", "6", "-warnings-as-errors", "-parse-as-library"]
+FEATURES = [
+    word
+    for feature in ("ExistentialAny", "MemberImportVisibility", "NonisolatedNonsendingByDefault")
+    for word in ("-enable-upcoming-feature", feature)
+]
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The manifest, read in a copy, so that a build of this tree is not disturbed."""
+    directory = tmp_path_factory.mktemp("manifest")
+    shutil.copy(PROJECT / "Package.swift", directory)
+    for folder in ("Sources", "Tests", "Examples"):
+        (directory / folder).symlink_to(PROJECT / folder)
+    shown = subprocess.run(
+        ["swift", "package", "--package-path", str(directory), "dump-package"],
+        env=os.environ | {"BELLWIRE_APPLE": "1"}, capture_output=True, check=True,
+    )  # fmt: skip
+    read: dict[str, Any] = json.loads(shown.stdout)
+    return read
+
+
+def dependencies(target: dict[str, Any]) -> list[str]:
+    return [dependency["byName"][0] for dependency in target["dependencies"]]
+
+
+def in_order(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The targets, each behind its dependencies."""
+    targets = {target["name"]: target for target in manifest["targets"]}
+    done: list[dict[str, Any]] = []
+
+    def add(name: str) -> None:
+        for dependency in dependencies(targets[name]):
+            add(dependency)
+        if targets[name] not in done:
+            done.append(targets[name])
+
+    for name in targets:
+        add(name)
+    return done
+
+
+def sources(target: dict[str, Any]) -> list[str]:
+    directory = PROJECT / "Sources" / target["name"]
+    excluded = [directory / name for name in target["exclude"]]
+    return [
+        str(path)
+        for path in sorted(directory.rglob("*.swift"))
+        if not any(path.is_relative_to(place) for place in excluded) and ".docc" not in str(path)
+    ]
+
+
+def test_xcode_shows_the_sdk_and_not_the_service(manifest: dict[str, Any]) -> None:
+    products = {product["name"] for product in manifest["products"]}
+    assert products == {"BellwireClient", "BellwireClientCore", "ZIMCompat", "AgoraSignalClient", "ZegoCallCompat"}
+    assert {target["type"] for target in manifest["targets"]} == {"regular"}
+    names = {target["name"] for target in manifest["targets"]}
+    assert not names & {"Support", "MQTTClient", "TLSClient", "Tokens", "COpenSSL", "Coordinator"}
+    assert all(set(dependencies(target)) <= names for target in manifest["targets"])
+    lowest = {platform["platformName"]: platform["version"] for platform in manifest["platforms"]}
+    assert (lowest["ios"], lowest["macos"]) == ("16.0", "13.0")
+
+
+def test_no_source_needs_a_library_of_linux(manifest: dict[str, Any]) -> None:
+    for target in in_order(manifest):
+        for path in sources(target):
+            text = Path(path).read_text()
+            for module in re.findall(r"^(?:\w+ )?import (?:struct )?(\w+)", text, re.MULTILINE):
+                # Imports of a single platform are indented, behind `#if canImport`.
+                assert module not in ("Glibc", "Musl", "Synchronization", "COpenSSL"), path
+
+
+def modules(manifest: dict[str, Any], directory: Path) -> None:
+    """The modules of all targets, type-checked against the stand-ins."""
+    for stand_in in ("Darwin", "CryptoKit", "Security", "Network"):
+        emit(stand_in, [str(path) for path in (STAND_INS / stand_in).glob("*.swift")], directory)
+    for target in in_order(manifest):
+        emit(target["name"], sources(target), directory, *FEATURES, "-package-name", "bellwire")
+
+
+def emit(name: str, files: list[str], directory: Path, *flags: str) -> None:
+    path = directory / f"{name}.swiftmodule"
+    compile_(directory, "-module-name", name, "-emit-module", "-emit-module-path", str(path), *flags, *files)
+
+
+def compile_(directory: Path, *arguments: str) -> None:
+    result = subprocess.run(
+        ["swiftc", *FLAGS, "-wmo", "-I", str(directory), *arguments], capture_output=True, text=True, cwd=directory
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.timeout(300)
+def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_path: Path) -> None:
+    """A single test, since the modules take a while."""
+    modules(manifest, tmp_path)
+    use = tmp_path / "Use.swift"
+    use.write_text("func use(_ values: Any...) {}\n")
+    for module, pattern in APPS.items():
+        if pattern:
+            files = sorted((PROJECT / "Tests/DropIns/Interfaces").glob(f"{pattern}.swift"))
+            assert files
+            if module != "ZIMCompat":
+                files.append(use)
+        else:
+            files = [tmp_path / "App.swift"]
+            files[0].write_text(APP)
+        compile_(tmp_path, "-typecheck", *map(str, files))
