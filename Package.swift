@@ -45,6 +45,11 @@ let sdk: [Target] = [
         dependencies: [
             "BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol", "ZegoCallProtocol", "Basics",
         ], swiftSettings: strict),
+    // On Linux over stand-ins for Apple's frameworks, for tests.
+    .target(
+        name: "BellwireCallKit",
+        dependencies: ["BellwireClient", "BellwireClientCore", "SignalingProtocol"]
+            + (isLinux ? ["AVFoundation", "CallKit", "CryptoKit", "PushKit"] : []), swiftSettings: strict),
 ]
 
 let sdkProducts: [Product] = [
@@ -56,6 +61,8 @@ let sdkProducts: [Product] = [
     .library(name: "AgoraSignalClient", targets: ["AgoraSignalClient"]),
     .library(name: "ZegoCallCompat", targets: ["ZegoCallCompat"]),
 ]
+
+let appleProducts: [Product] = [.library(name: "BellwireCallKit", targets: ["BellwireCallKit"])]
 
 /// C libraries come from apt through module maps; `scripts/deps` installs them.
 let service: [Target] = [
@@ -231,6 +238,17 @@ let service: [Target] = [
     // The transport for Apple's platforms, over stand-ins for Apple's frameworks.
     .target(name: "Network", path: "Tests/AppleStandIns/Network", swiftSettings: strict),
     .target(name: "Security", path: "Tests/AppleStandIns/Security", swiftSettings: strict),
+    .target(name: "AVFoundation", path: "Tests/AppleStandIns/AVFoundation", swiftSettings: strict),
+    .target(
+        name: "CallKit", dependencies: ["AVFoundation"], path: "Tests/AppleStandIns/CallKit", swiftSettings: strict),
+    .target(name: "CryptoKit", path: "Tests/AppleStandIns/CryptoKit", swiftSettings: strict),
+    .target(name: "PushKit", path: "Tests/AppleStandIns/PushKit", swiftSettings: strict),
+    .testTarget(
+        name: "BellwireCallKitTests",
+        dependencies: [
+            "BellwireCallKit", "BellwireClient", "BellwireClientCore", "BellwireTestKit", "CallKit", "PushKit",
+            "SignalingProtocol",
+        ], swiftSettings: strict),
     .target(
         name: "AppleTransport", dependencies: ["BellwireClientCore", "MQTTProtocol", "Basics", "Network", "Security"],
         path: "Sources/BellwireClient/Apple", exclude: ["MQTTTransport+connecting.swift"], swiftSettings: strict),
@@ -309,7 +327,7 @@ let serviceProducts: [Product] = [
 let package = Package(
     name: "bellwire",
     platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
-    products: sdkProducts + (isLinux ? serviceProducts : []),
+    products: sdkProducts + (isLinux ? serviceProducts : appleProducts),
     targets: sdk + (isLinux ? service : [])
 )
 

@@ -16,6 +16,7 @@ import pytest
 from harness import PROJECT
 
 STAND_INS = PROJECT / "Tests/AppleStandIns"
+STAND_INS_IN_ORDER = ("Darwin", "CryptoKit", "Security", "Network", "AVFoundation", "CallKit", "PushKit", "UIKit", "UserNotifications")
 APPS = {"ZIMCompat": "ZIM*", "AgoraSignalClient": "Agora*", "ZegoCallCompat": "Zego*", "BellwireClient": None}
 """The modules that apps import, and the files that name all symbols of a drop-in's interface."""
 APP = """import BellwireClient
@@ -78,7 +79,7 @@ def sources(target: dict[str, Any]) -> list[str]:
 
 def test_xcode_shows_the_sdk_and_not_the_service(manifest: dict[str, Any]) -> None:
     products = {product["name"] for product in manifest["products"]}
-    assert products == {"BellwireClient", "BellwireClientCore", "ZIMCompat", "AgoraSignalClient", "ZegoCallCompat"}
+    assert products == {"BellwireCallKit", "BellwireClient", "BellwireClientCore", "ZIMCompat", "AgoraSignalClient", "ZegoCallCompat"}
     assert {target["type"] for target in manifest["targets"]} == {"regular"}
     names = {target["name"] for target in manifest["targets"]}
     assert not names & {"Support", "MQTTClient", "TLSClient", "Tokens", "COpenSSL", "Coordinator"}
@@ -98,7 +99,7 @@ def test_no_source_needs_a_library_of_linux(manifest: dict[str, Any]) -> None:
 
 def modules(manifest: dict[str, Any], directory: Path) -> None:
     """The modules of all targets, type-checked against the stand-ins."""
-    for stand_in in ("Darwin", "CryptoKit", "Security", "Network"):
+    for stand_in in STAND_INS_IN_ORDER:
         emit(stand_in, [str(path) for path in (STAND_INS / stand_in).glob("*.swift")], directory)
     for target in in_order(manifest):
         emit(target["name"], sources(target), directory, *FEATURES, "-package-name", "bellwire")
@@ -132,3 +133,10 @@ def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_pa
             files = [tmp_path / "App.swift"]
             files[0].write_text(APP)
         compile_(tmp_path, "-typecheck", *map(str, files))
+    # The listings of docs/push.md, with what is the app's own.
+    listings = re.findall(r"```swift\n(.*?)```", (PROJECT / "docs/push.md").read_text(), re.DOTALL)
+    assert len(listings) == 2
+    own = "import BellwireClient\nfunc makeClient() -> SignalingClient { fatalError() }\nfunc setMediaSounding(_ isActive: Bool) {}\n"
+    for number, text in enumerate([*listings, own]):
+        (tmp_path / f"Listing{number}.swift").write_text(text)
+    compile_(tmp_path, "-typecheck", *map(str, sorted(tmp_path.glob("Listing*.swift"))))

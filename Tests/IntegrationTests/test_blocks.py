@@ -51,7 +51,7 @@ def of(*languages: str) -> pytest.MarkDecorator:
 
 
 def test_every_block_is_in_a_language_that_is_checked() -> None:
-    checked = {*SHELL, "json", "jsonc", "python", "js", "swift", "yaml", "xml", "nginx", "hocon", *CHECKED_ELSEWHERE}
+    checked = {*SHELL, "json", "jsonc", "python", "js", "jsx", "swift", "yaml", "xml", "nginx", "hocon", *CHECKED_ELSEWHERE}
     assert [block.place for block in BLOCKS if block.language not in checked] == []
     for language, test in CHECKED_ELSEWHERE.items():
         assert language in (Path(__file__).parent / test).read_text()
@@ -119,6 +119,13 @@ def test_a_javascript_block_parses(block: Block, tmp_path: Path) -> None:
         if done.returncode == 0:
             return
     raise AssertionError(f"{block.place}: {done.stderr}")
+
+
+@of("jsx")
+@pytest.mark.skipif(shutil.which("esbuild") is None, reason="there is no esbuild")
+def test_a_jsx_block_parses(block: Block) -> None:
+    done = subprocess.run(["esbuild", "--loader=jsx"], input=block.text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{block.place}: {done.stderr}"
 
 
 @of("swift")

@@ -26,7 +26,7 @@ public final class BellwireCallManager: Sendable {
         var intent: Reason?
     }
 
-    let client: SignalingClient
+    package let client: SignalingClient
     let policies: Policies
     let current = Mutex(Current())
     let hub = EventHub<Change>(limit: 256)

@@ -1,6 +1,11 @@
-/// What docs/push.md uses of Apple's PushKit, for machines without it.
+@_exported import Dispatch
 @_exported import Foundation
-@_exported import FoundationNetworking
+
+#if canImport(FoundationNetworking)
+    @_exported import FoundationNetworking
+#endif
+
+// A stand-in for the part of Apple's PushKit that BellwireCallKit uses.
 
 public struct PKPushType: Hashable, Sendable { public static let voIP = PKPushType() }
 
@@ -23,10 +28,11 @@ public protocol PKPushRegistryDelegate: AnyObject {
 }
 
 public final class PKPushRegistry: NSObject {
-    /// The one that the app has made.
-    nonisolated(unsafe) public static var made: PKPushRegistry!
-    public weak var delegate: PKPushRegistryDelegate?
-    public var desiredPushTypes: Set<PKPushType> = []
+    /// The registry that was made last, for tests.
+    nonisolated(unsafe) public static weak var made: PKPushRegistry?
+    public weak var delegate: (any PKPushRegistryDelegate)?
+    public var desiredPushTypes: Set<PKPushType>? = []
+
     public init(queue: DispatchQueue?) {
         super.init()
         Self.made = self

@@ -1,0 +1,194 @@
+import Foundation
+
+/// What CallKit shows, and what follows from pushes, the connection's news and the user's actions: events in, actions
+/// out. The machine has no clock and calls nothing.
+///
+/// iOS ends an app that gets a VoIP push and reports no call, so each push is reported before anything else. A user who
+/// was cancelled and is invited again has a call that rings twice: what belongs to the first ringing must not touch the
+/// second, so that each ringing has a number.
+struct RingingMachine {
+    /// Why a call is over, in CallKit's terms.
+    enum EndReason: Equatable, Sendable {
+        case failed, remoteEnded, unanswered, answeredElsewhere, declinedElsewhere
+
+        /// Takes the reason of a ring check.
+        init(check reason: String?) {
+            switch reason {
+            case "answeredElsewhere": self = .answeredElsewhere
+            case "rejected": self = .declinedElsewhere
+            case "timeout": self = .unanswered
+            default: self = .remoteEnded
+            }
+        }
+    }
+
+    enum Event: Equatable, Sendable {
+        /// A VoIP push came; the content is nil when the push names no call.
+        case pushed(PushContent?, UUID)
+        /// A call rings, as the connection says.
+        case rings(PushContent, UUID)
+        /// CallKit has shown the call, or refused to show it, as with Do Not Disturb.
+        case reported(UUID, ring: Int, isShown: Bool)
+        /// CallKit has a push without a call.
+        case reportedNothing(UUID)
+        /// The ring check was answered; nil when it was not.
+        case checked(UUID, ring: Int, RingCheckAnswer?)
+        /// The time of the invitation has passed.
+        case expired(UUID, ring: Int)
+        /// The call is over for this device, at this revision.
+        case ended(UUID, revision: Int, EndReason)
+        /// The user answers in CallKit.
+        case answer(UUID)
+        /// The service has accepted the answer, or not.
+        case answered(UUID, ring: Int, isAccepted: Bool)
+        /// The user declines or hangs up in CallKit.
+        case hangUp(UUID)
+        /// CallKit has forgotten all calls.
+        case reset
+    }
+
+    enum Action: Equatable, Sendable {
+        /// Reports a call to CallKit; `reported` follows.
+        case report(UUID, ring: Int, PushContent)
+        /// Reports a push that shows no other call than before: iOS expects a report of each push.
+        case reportAgain(UUID, PushContent)
+        /// Reports a push without a call; `reportedNothing` follows.
+        case reportNothing(UUID)
+        /// Tells CallKit that the call is over.
+        case end(UUID, EndReason)
+        case connect
+        /// Asks whether the call still rings; `checked` follows.
+        case check(UUID, ring: Int, URL)
+        /// `expired` follows after so many milliseconds.
+        case wait(UUID, ring: Int, milliseconds: Int)
+        /// Accepts the call; `answered` follows.
+        case accept(UUID, ring: Int, PushContent)
+        /// Ends CallKit's action.
+        case fulfillAnswer(UUID)
+        case failAnswer(UUID)
+        /// Rejects a call that rings.
+        case decline(PushContent)
+        /// Leaves or ends a call that was answered here.
+        case hangUp(PushContent)
+    }
+
+    private struct Shown {
+        var content: PushContent
+        let ring: Int
+        var state = State.rings
+    }
+
+    private enum State {
+        case rings
+        /// The user has answered, and the service has not.
+        case answering
+        case answered
+    }
+
+    private var shown: [UUID: Shown] = [:]
+    private var rings = 0
+    /// How long a call rings when nothing says how long, in milliseconds.
+    private static let longestRinging = 60_000
+
+    /// The calls that CallKit shows.
+    var calls: Set<UUID> { Set(shown.keys) }
+
+    mutating func handle(_ event: Event) -> [Action] {
+        switch event {
+        case .pushed(let content?, let id): return pushed(content, id)
+        case .pushed(nil, let id): return [.reportNothing(id)]
+        case .reportedNothing(let id): return [.end(id, .failed)]
+        case .rings(let content, let id): return shown[id] == nil ? begin(content, id) : []
+        case .reported(let id, let ring, let isShown): return reported(id, ring, isShown)
+        case .checked(let id, let ring, let state): return checked(id, ring, state)
+        case .expired(let id, let ring): return endRinging(id, ring, .unanswered)
+        case .ended(let id, let revision, let reason): return ended(id, revision, reason)
+        case .answer(let id): return answer(id)
+        case .answered(let id, let ring, let isAccepted): return answered(id, ring, isAccepted)
+        case .hangUp(let id): return hangUp(id)
+        case .reset:
+            // CallKit has failed the actions under way.
+            defer { shown = [:] }
+            return shown.values.filter { $0.state != .rings }.sorted { $0.ring < $1.ring }.map { .hangUp($0.content) }
+        }
+    }
+
+    private mutating func begin(_ content: PushContent, _ id: UUID) -> [Action] {
+        rings += 1
+        shown[id] = Shown(content: content, ring: rings)
+        return [.report(id, ring: rings, content)]
+    }
+
+    private mutating func pushed(_ content: PushContent, _ id: UUID) -> [Action] {
+        guard let known = shown[id] else { return begin(content, id) }
+        // The same invitation again, or one that was answered meanwhile.
+        let isTwice = content.check != nil && content.check == known.content.check
+        guard known.state == .rings, !isTwice, content.revision >= known.content.revision else {
+            return [.reportAgain(id, content)]
+        }
+        return begin(content, id)
+    }
+
+    private mutating func reported(_ id: UUID, _ ring: Int, _ isShown: Bool) -> [Action] {
+        guard let known = shown[id], known.ring == ring else { return [] }
+        guard isShown else {
+            shown[id] = nil
+            return []
+        }
+        guard known.state == .rings else { return [] }
+        guard let check = known.content.check else { return [.connect, waiting(id, known, nil)] }
+        return [.connect, .check(id, ring: ring, check)]
+    }
+
+    private mutating func checked(_ id: UUID, _ ring: Int, _ state: RingCheckAnswer?) -> [Action] {
+        guard let known = shown[id], known.ring == ring, known.state == .rings else { return [] }
+        if let state, !state.ringing { return endRinging(id, ring, EndReason(check: state.reason)) }
+        // Without an answer the phone rings on.
+        return [waiting(id, known, state?.expiresIn)]
+    }
+
+    private func waiting(_ id: UUID, _ known: Shown, _ expiresIn: Int?) -> Action {
+        let time = expiresIn ?? known.content.expiresIn ?? Self.longestRinging
+        return .wait(id, ring: known.ring, milliseconds: max(0, time))
+    }
+
+    private mutating func endRinging(_ id: UUID, _ ring: Int, _ reason: EndReason) -> [Action] {
+        guard let known = shown[id], known.ring == ring, known.state == .rings else { return [] }
+        shown[id] = nil
+        return [.end(id, reason)]
+    }
+
+    /// An end from before the invitation that rings now belongs to an earlier invitation.
+    private mutating func ended(_ id: UUID, _ revision: Int, _ reason: EndReason) -> [Action] {
+        guard let known = shown[id], revision >= known.content.revision else { return [] }
+        shown[id] = nil
+        let end = Action.end(id, reason)
+        return known.state == .answering ? [.failAnswer(id), end] : [end]
+    }
+
+    private mutating func answer(_ id: UUID) -> [Action] {
+        guard let known = shown[id], known.state == .rings else { return [.failAnswer(id)] }
+        shown[id]?.state = .answering
+        return [.connect, .accept(id, ring: known.ring, known.content)]
+    }
+
+    private mutating func answered(_ id: UUID, _ ring: Int, _ isAccepted: Bool) -> [Action] {
+        guard let known = shown[id], known.ring == ring, known.state == .answering else { return [] }
+        if isAccepted {
+            shown[id]?.state = .answered
+            return [.fulfillAnswer(id)]
+        }
+        // After a refusal CallKit must not show the call as answered.
+        shown[id] = nil
+        return [.failAnswer(id), .end(id, .failed)]
+    }
+
+    private mutating func hangUp(_ id: UUID) -> [Action] {
+        guard let known = shown.removeValue(forKey: id) else { return [] }
+        switch known.state {
+        case .rings: return [.decline(known.content)]
+        case .answering: return [.failAnswer(id), .hangUp(known.content)]
+        case .answered: return [.hangUp(known.content)]
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import BellwireClient
+import BellwireTestKit
+import CallKit
+import Foundation
+import PushKit
+import Testing
+
+@testable import BellwireCallKit
+
+/// An iPhone with the SDK, at a service in memory, with stand-ins for CallKit and PushKit.
+@MainActor @Suite(.serialized, .timeLimit(.minutes(1))) struct BellwireCallKitTests {
+    private let service = TestService()
+    private let alice: SignalingClient
+    private let bob: SignalingClient
+    private let manager: BellwireCallManager
+    private let callKit: BellwireCallKit
+    private let checks = Checks()
+    private let provider: CXProvider
+
+    init() async throws {
+        alice = SignalingClient(service.configuration(user: "alice"))
+        bob = SignalingClient(service.configuration(user: "bob"))
+        manager = BellwireCallManager(bob)
+        let checks = checks
+        callKit = BellwireCallKit(manager, CXProviderConfiguration(), .standard) { url, rejects in
+            await checks.answer(url, rejects)
+        }
+        provider = try #require(CXProvider.made)
+        try await alice.connect()
+    }
+
+    private func push(_ call: BellwireCall, check: String? = nil) throws {
+        let registry = try #require(PKPushRegistry.made)
+        var content: [String: Any] = [
+            "kind": "ring", "callID": call.id.string, "revision": 1, "inviter": "alice", "name": "Alice",
+        ]
+        if let check { content["check"] = check }
+        let isDone = Flag()
+        registry.delegate?.pushRegistry(
+            registry, didReceiveIncomingPushWith: PKPushPayload(["bellwire": content]), for: .voIP
+        ) { isDone.isSet = true }
+        #expect(isDone.isSet)
+    }
+
+    private func id(_ call: BellwireCall) -> UUID { UUID(callID: call.id.string) }
+
+    private func until(_ what: String, _ condition: () -> Bool) async throws {
+        while !condition() { try await Task.sleep(for: .milliseconds(2)) }
+    }
+
+    @Test func aSleepingPhoneRingsByItsPushAndAnswers() async throws {
+        let call = try await alice.call("bob", media: "video")
+        try push(call)
+        #expect(provider.told == ["report Alice"], "reported before the push's method has returned")
+        let action = provider.press(CXAnswerCallAction(call: id(call)))
+        try await until("the answer") { action.outcome != .open }
+        #expect(action.outcome == .fulfilled)
+        #expect(manager.state == .connecting)
+        try await call.waitUntilActive()
+        _ = provider.press(CXEndCallAction(call: id(call)))
+        try await until("the end") { call.state == .ended }
+        #expect(call.endReason == .hangup)
+    }
+
+    @Test func aCancelEndsTheRinging() async throws {
+        let call = try await alice.call("bob")
+        try push(call)
+        try await until("the connection") { bob.calls.contains { $0.id == call.id } }
+        try await call.cancel()
+        try await until("the end") { provider.told.last == "end remoteEnded" }
+        #expect(provider.calls.isEmpty)
+    }
+
+    @Test func aCallThatIsOverWhenThePushArrivesIsEndedByTheCheck() async throws {
+        let call = try await alice.call("bob")
+        try await call.cancel()
+        await checks.answers(RingCheckAnswer(ringing: false, reason: "cancelled"))
+        try push(call, check: "https://ring.example.com/1")
+        try await until("the end") { provider.told == ["report Alice", "end remoteEnded"] }
+    }
+
+    @Test func aDeclineWithoutAConnectionGoesByTheRingCheck() async throws {
+        let call = try await alice.call("bob")
+        await checks.answers(RingCheckAnswer(ringing: true))
+        service.breakConnections(of: "bob")
+        try push(call, check: "https://ring.example.com/1")
+        _ = provider.press(CXEndCallAction(call: id(call)))
+        while await checks.rejected.isEmpty, call.state != .ended { try await Task.sleep(for: .milliseconds(2)) }
+        let byCheck = await checks.rejected
+        #expect(byCheck == ["https://ring.example.com/1"] || call.endReason == .rejected)
+    }
+
+    @Test func aCallOfTheConnectionIsShownOnceWithItsPush() async throws {
+        try await bob.connect()
+        let call = try await alice.call("bob")
+        try await until("the report") { provider.told == ["report alice"] }
+        try push(call)
+        #expect(provider.told.last == "report Alice callUUIDAlreadyExists")
+        #expect(provider.calls.count == 1)
+        let own = try #require(bob.calls.first)
+        callKit.answer(own)
+        try await call.waitUntilActive()
+        callKit.hangUp(own)
+        try await until("the end") { call.state == .ended }
+    }
+
+    @Test func whoIsInACallDoesNotAnswerAnother() async throws {
+        try await bob.connect()
+        let first = try await alice.call("bob")
+        try await until("the report") { provider.calls[id(first)] != nil }
+        let answer = provider.press(CXAnswerCallAction(call: id(first)))
+        try await until("the answer") { answer.outcome == .fulfilled }
+        let carol = SignalingClient(service.configuration(user: "carol"))
+        try await carol.connect()
+        let second = try await carol.call("bob")
+        // The manager rejects the second call as busy, so CallKit's ringing ends.
+        try await until("the end") { second.endReason == .busy || second.endReason == .rejected }
+        try await until("the end of the ringing") { provider.calls[id(second)] == nil }
+        #expect(provider.calls[id(first)] != nil)
+    }
+
+    @Test func theTokenIsRegisteredWithTheConnection() async throws {
+        let registry = try #require(PKPushRegistry.made)
+        registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
+        var events = bob.events.makeAsyncIterator()
+        try await bob.connect()
+        while let event = await events.next(), event != .online {}
+        // The service in memory sends no pushes, and says so: the app is not disturbed.
+        #expect(bob.connectionState == .connected)
+    }
+}
+
+private final class Flag: @unchecked Sendable { var isSet = false }
+
+/// The ring checks of the tests.
+private actor Checks {
+    private var state: RingCheckAnswer?
+    private(set) var rejected: [String] = []
+
+    func answers(_ state: RingCheckAnswer) { self.state = state }
+
+    func answer(_ url: URL, _ rejects: Bool) -> RingCheckAnswer? {
+        if rejects { rejected.append(url.absoluteString) }
+        return state
+    }
+}

@@ -1,0 +1,270 @@
+"""`@bellwire/client/react` in Chromium with React, in strict mode, at a real broker and service; and the SDK where there is no page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from harness import PROJECT, World, wait_until
+from harness.page import MISSING as NO_BROWSER
+from harness.page import Browser, Page
+from harness.processes import clean_environment
+from harness.site import Answers, Site
+from harness.web import MISSING as NO_TOOLS
+from harness.web import NODE, build_sdk
+
+REACT = Path("/usr/share/nodejs/react"), Path("/usr/share/nodejs/react-dom")
+NO_REACT = [path.name for path in REACT if not path.is_dir()]
+
+needs_browser = pytest.mark.skipif(
+    bool(NO_BROWSER or NO_TOOLS or NO_REACT), reason=f"there is no {', '.join([*NO_BROWSER, *NO_TOOLS, *NO_REACT])}"
+)
+
+
+PAGE = """<!doctype html><title>App</title><link rel="icon" href="data:,"><div id="root"></div><script type="module" src="/{}.js"></script>"""
+
+README = """
+import { createElement } from "react";
+import { createRoot } from "react-dom/client";
+const address = new URLSearchParams(location.search);
+const fetchToken = () => "none";
+const startMedia = (call) => { window.started = call.id; };
+createRoot(document.getElementById("root")).render(createElement(App));
+"""
+
+
+class _Files(Answers):
+    site: AppServer
+
+    def do_GET(self) -> None:
+        name = self.path.split("?")[0].strip("/")
+        if script := self.site.scripts.get(name.removesuffix(".js")):
+            if name.endswith(".js"):
+                return self.answer(script, "text/javascript")
+            return self.answer(PAGE.format(name).encode(), "text/html")
+        self.answer(status=404)
+
+
+class AppServer(Site):
+    """Serves the app, bundled as an app's own tools would bundle it."""
+
+    def __init__(self, directory: Path) -> None:
+        build_sdk()
+        modules = directory / "node_modules"
+        (modules / "@bellwire").mkdir(parents=True)
+        (modules / "@bellwire/client").symlink_to(PROJECT / "clients/web")
+        for path in REACT:
+            (modules / path.name).symlink_to(path)
+        shutil.copy(PROJECT / "Tests/IntegrationTests/react_app/app.js", directory)
+        (directory / "readme.js").write_text(self._readme() + README)
+        self.scripts = {name: self._bundle(directory, name) for name in ("app", "readme")}
+        super().__init__(_Files)
+
+    @staticmethod
+    def _readme() -> str:
+        """The example of the SDK's README, at the test's broker."""
+        (example,) = re.findall(r"^```jsx\n(.*?)^```$", (PROJECT / "clients/web/README.md").read_text(), re.MULTILINE | re.DOTALL)
+        for known, here in (('"wss://calls.example.com"', "url"), ('"alice"', "user"), ('"bob"', "callee")):
+            assert example.count(known) == 1
+            example = example.replace(known, f'address.get("{here}")')
+        return example
+
+    @staticmethod
+    def _bundle(directory: Path, name: str) -> bytes:
+        flags = ["--bundle", "--format=esm", "--preserve-symlinks", "--loader:.js=jsx", "--jsx=automatic", '--define:process.env.NODE_ENV="development"']
+        bundled = subprocess.run(
+            ["esbuild", f"{name}.js", *flags], cwd=directory, capture_output=True, env=clean_environment({"NODE_PATH": "/usr/share/nodejs"})
+        )
+        assert bundled.returncode == 0, bundled.stderr.decode()
+        return bundled.stdout
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    server = AppServer(tmp_path_factory.mktemp("react"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def app(world: World, server: AppServer, browser: Browser) -> Iterator[Callable[..., Page]]:
+    made: list[Page] = []
+
+    def open_app(user: str, page: str = "app", **query: str) -> Page:
+        query = {"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user} | query
+        tab = browser.tab(f"{server.url}{page}?{urlencode(query)}")
+        tab.user = user
+        made.append(tab)
+        return tab
+
+    yield open_app
+    assert browser.console() == []
+    for page in made:
+        page.close()
+
+
+def shows(page: Page, output: str, text: str, timeout: float = 10) -> None:
+    page.wait(lambda: page.js(f"return document.getElementById('{output}')?.textContent") == text, timeout, f"{output}: {text}")
+
+
+@needs_browser
+def test_a_component_shows_the_call_that_rings_and_what_becomes_of_it(world: World, app: Callable[..., Page]) -> None:
+    alice, bob = app(world.user("alice")), world.phone("bob")
+    shows(alice, "state", "online")
+    call = bob.invite(alice.user, mode="advanced", media="video")
+    alice.wait(lambda: alice.js("return document.querySelector('[role=alertdialog]')?.ariaLabel") == f"{bob.user} calls with video", 10, "the dialog")
+    assert alice.js("return document.querySelector('[role=alertdialog]').className") == "bellwire-incoming-call mine"
+    alice.press("Accept")
+    bob.expect_state(call, alice.user, "accepted")
+    shows(alice, "call", f"active {bob.user}:accepted {alice.user}:accepted goes on")
+    assert not alice.js("return document.querySelector('[role=alertdialog]')")
+    bob.end(call)
+    shows(alice, "call", f"ended {bob.user}:accepted {alice.user}:accepted hangup")
+
+
+@needs_browser
+def test_a_call_that_ends_elsewhere_rings_no_more(world: World, app: Callable[..., Page]) -> None:
+    alice, bob = app(world.user("alice")), world.phone("bob")
+    shows(alice, "state", "online")
+    call = bob.invite(alice.user)
+    alice.find("button", "Reject")
+    bob.cancel(call)
+    alice.wait(lambda: not alice.has("button", "Reject"), 10, "the dialog is gone")
+    second = bob.invite(alice.user)
+    alice.press("Reject")
+    bob.expect_state(second, alice.user, "rejected")
+    alice.wait(lambda: not alice.has("button", "Reject"), 10, "the dialog is gone")
+
+
+@needs_browser
+def test_the_app_calls(world: World, app: Callable[..., Page]) -> None:
+    bob = world.phone("bob")
+    alice = app(world.user("alice"), callee=bob.user)
+    shows(alice, "state", "online")
+    alice.press("Call")
+    invited = bob.expect("call.invited")
+    call = invited["callID"]
+    shows(alice, "call", f"ringing {alice.user}:accepted {bob.user}:received goes on")
+    bob.accept(call)
+    shows(alice, "call", f"active {alice.user}:accepted {bob.user}:accepted goes on")
+    before = alice.js("return window.renderings")
+    bob.signal(call, {"n": 1})
+    bob.signal(call, {"n": 2})
+    alice.press("End")
+    bob.expect("call.ended", call)
+    shows(alice, "call", f"ended {alice.user}:accepted {bob.user}:accepted hangup")
+    # Only changes render: in strict mode twice each.
+    assert alice.js("return window.renderings") - before <= 8
+
+
+@needs_browser
+def test_the_provider_connects_and_disconnects_with_its_place_in_the_app(world: World, app: Callable[..., Page]) -> None:
+    bob, carol = world.phone("bob"), world.user("carol")
+    alice = app(world.user("alice"), other=carol)
+    shows(alice, "state", "online")
+
+    def is_online(user: str) -> bool:
+        answer = bob.ok("user.query", userIDs=[user])
+        return any(found["online"] for found in answer["users"])
+
+    assert is_online(alice.user)
+    alice.press("Mount")
+    wait_until(lambda: not is_online(alice.user), 10, "alice is offline")
+    alice.press("Mount")
+    shows(alice, "state", "online")
+    wait_until(lambda: is_online(alice.user), 10, "alice is online again")
+    alice.press("Change user")
+    wait_until(lambda: is_online(carol) and not is_online(alice.user), 10, "another user, another client")
+    assert alice.js("return window.failure") is None
+
+
+@needs_browser
+def test_the_example_of_the_readme_calls_and_is_called(world: World, app: Callable[..., Page]) -> None:
+    bob = world.phone("bob")
+    alice = app(world.user("alice"), "readme", callee=bob.user)
+
+    def says(text: str) -> None:
+        alice.wait(lambda: alice.js("return document.querySelector('p')?.textContent") == text, 10, text)
+
+    says("online")
+    alice.press("Call bob")
+    call = bob.expect("call.invited")["callID"]
+    bob.accept(call)
+    says(f"online: in a call with {bob.user}")
+    alice.press("End")
+    bob.expect("call.ended", call)
+    says("online")
+    second = bob.invite(alice.user, mode="advanced")
+    alice.press("Accept")
+    bob.expect_state(second, alice.user, "accepted")
+    alice.wait(lambda: alice.js("return window.started") == second, 5, "the app starts the media")
+
+
+@needs_browser
+def test_an_app_may_render_the_call_itself(world: World, app: Callable[..., Page]) -> None:
+    alice, bob = app(world.user("alice"), own="1"), world.phone("bob")
+    wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][:1] != [], 10, "alice is known")
+    call = bob.invite(alice.user)
+    alice.press(f"Take {bob.user}")
+    bob.expect_state(call, alice.user, "accepted")
+
+
+# React Native has neither a page nor the browser's storage, workers and channels.
+
+BARE = """
+for (const name of ["window", "document", "navigator", "localStorage", "sessionStorage", "BroadcastChannel", "Worker", "Blob", "location"]) {
+  Object.defineProperty(globalThis, name, { value: undefined, configurable: true });
+}
+const { BellwireClient } = await import(process.argv[2]);
+const { url, user } = JSON.parse(process.argv[3]);
+const client = new BellwireClient({ url, user, device: "native" });
+client.on("incoming", async (call) => {
+  call.on("ended", async (reason) => {
+    console.log(`ended ${reason}`);
+    await client.disconnect();
+    process.exit(0);
+  });
+  await call.accept();
+});
+await client.connect();
+console.log("online");
+"""
+
+
+@pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
+def test_the_sdk_needs_no_page(world: World, tmp_path: Path) -> None:
+    """As in React Native: an app gives the device's id, since there is no storage."""
+    build_sdk()
+    assert NODE is not None
+    script, said = tmp_path / "native.mjs", tmp_path / "said"
+    script.write_text(BARE)
+    bob, user = world.phone("bob"), world.user("native")
+    settings = json.dumps({"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user})
+    with said.open("w") as output:
+        phone = subprocess.Popen(
+            [NODE, "--experimental-websocket", str(script), str(PROJECT / "clients/web/dist/index.js"), settings],
+            stdout=output, stderr=subprocess.STDOUT, env=clean_environment({"NODE_PATH": "/usr/share/nodejs"}),
+        )  # fmt: skip
+    try:
+        wait_until(lambda: "online" in said.read_text(), 10, "the phone is online")
+        call = bob.invite(user, mode="advanced")
+        bob.expect_state(call, user, "accepted")
+        bob.end(call)
+        wait_until(lambda: "ended hangup" in said.read_text(), 10, "the phone hears of the end")
+        assert phone.wait(10) == 0
+    finally:
+        phone.kill()
