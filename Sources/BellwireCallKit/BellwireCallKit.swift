@@ -1,334 +1,416 @@
-import AVFoundation
-public import BellwireClient
-public import CallKit
-import CryptoKit
-public import Foundation
-import PushKit
+#if !os(macOS) && !os(tvOS)
+    import AVFoundation
+    public import BellwireClient
+    public import CallKit
+    import CryptoKit
+    public import Foundation
+    import PushKit
 
-/// Shows the calls of a `BellwireCallManager` in CallKit, and rings a sleeping iPhone by VoIP pushes (docs/push.md).
-///
-/// Make a single object in `application(_:didFinishLaunchingWithOptions:)`, always, and keep it as long as the app lives:
-/// iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
-/// connection, reports each push to CallKit before anything else, connects, asks by a ring check whether the call still
-/// rings, and ends the ringing when the call is answered elsewhere, cancelled or over. Answers and hang-ups in CallKit
-/// become `accept` and `hangUp` of the manager. The app needs the capabilities *Push Notifications* and *Background Modes:
-/// Voice over IP*.
-///
-/// Calls that the user makes are the app's: report these with `CXStartCallAction`, if they are to appear in CallKit.
-@MainActor
-public final class BellwireCallKit: NSObject {
-    /// Asks a ring check; the second argument says whether to reject the call.
-    typealias RingCheck = @Sendable (_ check: URL, _ rejects: Bool) async -> RingCheckAnswer?
+    /// Shows the calls of a `BellwireCallManager` in CallKit, and rings a sleeping iPhone by VoIP pushes (docs/push.md).
+    ///
+    /// Make a single object in `application(_:didFinishLaunchingWithOptions:)`, always, and keep it as long as the app lives:
+    /// iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
+    /// connection, reports each push to CallKit before anything else, connects, asks by a ring check whether the call still
+    /// rings, and ends the ringing when the call is answered elsewhere, cancelled or over. Answers and hang-ups in CallKit
+    /// become `accept` and `hangUp` of the manager. The app needs the capabilities *Push Notifications* and *Background Modes:
+    /// Voice over IP*.
+    ///
+    /// Calls that the user makes do not appear in CallKit.
+    @MainActor
+    public final class BellwireCallKit: NSObject {
+        /// Asks a ring check; the second argument says whether to reject the call.
+        typealias RingCheck = @Sendable (_ check: URL, _ rejects: Bool) async -> RingCheckAnswer?
 
-    private enum Bounds {
-        /// How long an answer waits until the connection has brought the call.
-        static let arrival = Duration.seconds(10)
-        static let declineAttempts = 3
-        static let declinePause = Duration.seconds(1)
-    }
+        private enum Bounds {
+            /// How long an answer waits until the connection has brought the call.
+            static let arrival = Duration.seconds(10)
+            static let declineAttempts = 3
+            static let declinePause = Duration.seconds(1)
+        }
 
-    /// Called when CallKit has activated the app's audio session, with `true`, and when CallKit has deactivated it: media
-    /// may only sound in between.
-    public var onAudio: ((Bool) -> Void)?
+        /// Called when CallKit has activated the app's audio session, with `true`, and when CallKit has deactivated it: media
+        /// may only sound in between.
+        public var onAudio: ((Bool) -> Void)?
+        /// Called when the user presses *mute* in CallKit, with whether the microphone is to be off.
+        public var onMute: ((Bool) -> Void)?
 
-    private let manager: BellwireCallManager
-    private let client: SignalingClient
-    private let app: AppName
-    private let ask: RingCheck
-    private let provider: CXProvider
-    private let registry = PKPushRegistry(queue: .main)
-    private let controller = CXCallController()
-    private var machine = RingingMachine()
-    /// The calls that the connection has brought, until they are over for this device.
-    private var known: [UUID: BellwireCall] = [:]
-    private var arrivals: [UUID: [CheckedContinuation<Void, Never>]] = [:]
-    private var answers: [UUID: CXAnswerCallAction] = [:]
-    private var accepting: [UUID: Task<Bool, Never>] = [:]
-    private var token: String?
+        private let manager: BellwireCallManager
+        private let client: SignalingClient
+        private let app: AppName
+        private let ask: RingCheck
+        private let provider: CXProvider
+        private let registry = PKPushRegistry(queue: .main)
+        private let controller = CXCallController()
+        private var machine = RingingMachine()
+        /// The calls that the connection has brought, until they are over for this device.
+        private var known: [UUID: BellwireCall] = [:]
+        private var arrivals: [UUID: [CheckedContinuation<Void, Never>]] = [:]
+        private var answers: [UUID: CXAnswerCallAction] = [:]
+        private var accepting: [UUID: Task<Bool, Never>] = [:]
+        private var token: String?
+        /// Calls that the user has declined, until the service knows.
+        private var declining: Set<UUID> = []
+        /// Calls that have ended at the service with the answer, and go on here (mode `common`).
+        private var outliving: Set<UUID> = []
 
-    /// Creates the object, which takes over PushKit's registry and a CallKit provider of its own.
-    /// - Parameters:
-    ///   - configuration: CallKit's configuration; by default calls of one member, with video.
-    ///   - app: the app of the deployment's push settings.
-    public convenience init(
-        _ manager: BellwireCallManager, configuration: CXProviderConfiguration? = nil, app: AppName = .standard
-    ) {
-        self.init(manager, configuration ?? Self.standardConfiguration, app, ask: ringCheck)
-    }
+        /// Creates the object, which takes over PushKit's registry and a CallKit provider of its own.
+        /// - Parameters:
+        ///   - configuration: CallKit's configuration; by default calls of one member, with video.
+        ///   - app: the app of the deployment's push settings.
+        public convenience init(
+            _ manager: BellwireCallManager, configuration: CXProviderConfiguration? = nil, app: AppName = .standard
+        ) {
+            self.init(manager, configuration ?? Self.standardConfiguration, app, ask: ringCheck)
+        }
 
-    init(
-        _ manager: BellwireCallManager, _ configuration: CXProviderConfiguration, _ app: AppName,
-        ask: @escaping RingCheck
-    ) {
-        self.manager = manager
-        client = manager.client
-        self.app = app
-        self.ask = ask
-        provider = CXProvider(configuration: configuration)
-        super.init()
-        provider.setDelegate(self, queue: .main)
-        registry.delegate = self
-        registry.desiredPushTypes = [.voIP]
-        followClient()
-    }
+        init(
+            _ manager: BellwireCallManager, _ configuration: CXProviderConfiguration, _ app: AppName,
+            ask: @escaping RingCheck
+        ) {
+            self.manager = manager
+            client = manager.client
+            self.app = app
+            self.ask = ask
+            provider = CXProvider(configuration: configuration)
+            super.init()
+            provider.setDelegate(self, queue: .main)
+            registry.delegate = self
+            registry.desiredPushTypes = [.voIP]
+            followClient()
+        }
 
-    private static var standardConfiguration: CXProviderConfiguration {
-        let configuration = CXProviderConfiguration()
-        configuration.supportsVideo = true
-        configuration.supportedHandleTypes = [.generic]
-        configuration.maximumCallsPerCallGroup = 1
-        return configuration
-    }
+        private static var standardConfiguration: CXProviderConfiguration {
+            let configuration = CXProviderConfiguration()
+            configuration.supportsVideo = true
+            configuration.supportedHandleTypes = [.generic]
+            configuration.maximumCallsPerCallGroup = 1
+            return configuration
+        }
 
-    // MARK: The app's own buttons
+        // MARK: The app's own buttons
 
-    /// Answers a call that rings, from a button of the app's own: CallKit then shows the call as answered.
-    public func answer(_ call: BellwireCall) {
-        controller.request(CXTransaction(action: CXAnswerCallAction(call: UUID(callID: call.id.string)))) { _ in }
-    }
+        /// Answers a call that rings, from a button of the app's own: CallKit then shows the call as answered.
+        public func answer(_ call: BellwireCall) {
+            controller.request(CXTransaction(action: CXAnswerCallAction(call: UUID(callID: call.id.string)))) { _ in }
+        }
 
-    /// Declines or leaves a call, from a button of the app's own.
-    public func hangUp(_ call: BellwireCall) {
-        controller.request(CXTransaction(action: CXEndCallAction(call: UUID(callID: call.id.string)))) { _ in }
-    }
+        /// Declines or leaves a call, from a button of the app's own.
+        public func hangUp(_ call: BellwireCall) {
+            controller.request(CXTransaction(action: CXEndCallAction(call: UUID(callID: call.id.string)))) { _ in }
+        }
 
-    // MARK: News of the connection
+        // MARK: News of the connection
 
-    private func followClient() {
-        let (calls, events) = (client.incomingCalls, client.events)
-        Task { [weak self] in
-            for await call in calls {
-                guard let self else { return }
-                rings(call)
+        private func followClient() {
+            let (calls, events, changes) = (client.incomingCalls, client.eventsFromNow, manager.changesFromNow)
+            Task { [weak self] in
+                for await call in calls {
+                    guard let self else { return }
+                    rings(call)
+                }
+            }
+            Task { [weak self] in
+                for await event in events where event == .online {
+                    guard let self else { return }
+                    await registerToken()
+                }
+            }
+            Task { [weak self] in
+                for await change in changes where change.state == .idle {
+                    guard let self, let call = change.call else { continue }
+                    let id = UUID(callID: call.id.string)
+                    guard outliving.remove(id) != nil else { continue }
+                    known[id] = nil
+                    handle(.ended(id, revision: call.snapshot.revision, .remoteEnded))
+                }
             }
         }
-        Task { [weak self] in
-            for await event in events where event == .online {
-                guard let self else { return }
-                await registerToken()
+
+        private func rings(_ call: BellwireCall) {
+            let id = UUID(callID: call.id.string)
+            // The stream comes first, so that no end is missed.
+            let changes = call.changesFromNow
+            guard call.state != .ended, call.ownMember?.state.isPending ?? false else { return }
+            known[id] = call
+            for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
+            // The user has declined before the connection has brought the call.
+            if declining.contains(id) {
+                Task { try? await call.reject() }
+            } else {
+                handle(.rings(Self.content(of: call), id))
+            }
+            Task { [weak self] in
+                for await change in changes {
+                    guard let self else { return }
+                    if case .member(let member, _) = change, member.userID == client.configuration.user,
+                        member.state.isPending, call.ownMember?.state.isPending ?? false, !declining.contains(id)
+                    {
+                        handle(.rings(Self.content(of: call), id))
+                    }
+                    if change == .ended(.answered), isHere(call) {
+                        outliving.insert(id)
+                        return
+                    }
+                    guard let reason = Self.reason(change, call) else { continue }
+                    return ended(call, id, reason)
+                }
+                self?.ended(call, id, .remoteEnded)
             }
         }
-    }
 
-    private func rings(_ call: BellwireCall) {
-        let id = UUID(callID: call.id.string)
-        known[id] = call
-        for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
-        var content = PushContent(
-            callID: call.id.string, revision: call.snapshot.revision, inviter: call.inviter.string, media: call.media)
-        content.expiresIn = call.snapshot.timeout * 1_000
-        handle(.rings(content, id))
-        let changes = call.changes
-        Task { [weak self] in
-            for await change in changes {
-                guard let self, let reason = Self.reason(change, call) else { continue }
-                if known[id] === call { known[id] = nil }
-                handle(.ended(id, revision: call.snapshot.revision, reason))
-                return
+        private func ended(_ call: BellwireCall, _ id: UUID, _ reason: RingingMachine.EndReason) {
+            if known[id] === call { known[id] = nil }
+            handle(.ended(id, revision: call.snapshot.revision, reason))
+        }
+
+        /// Whether this device has answered the call.
+        private func isHere(_ call: BellwireCall) -> Bool {
+            call.ownMember?.state == .accepted && call.ownMember?.device == client.configuration.device
+        }
+
+        private static func content(of call: BellwireCall) -> PushContent {
+            var content = PushContent(
+                callID: call.id.string, revision: call.snapshot.revision, inviter: call.inviter.string,
+                media: call.media)
+            content.expiresIn = call.snapshot.timeout * 1_000
+            return content
+        }
+
+        /// Why the change ends the call for this device; nil for other changes.
+        private static func reason(_ change: CallChange, _ call: BellwireCall) -> RingingMachine.EndReason? {
+            let own = call.ownMember?.state
+            switch change {
+            case .handledElsewhere: return own == .rejected ? .declinedElsewhere : .answeredElsewhere
+            case .invitationExpired: return .unanswered
+            case .left: return own == .rejected ? .declinedElsewhere : own == .timeout ? .unanswered : .remoteEnded
+            case .ended: return own == .timeout ? .unanswered : .remoteEnded
+            case .member, .active, .signal: return nil
             }
         }
-    }
 
-    /// Why the change ends the call for this device; nil for other changes.
-    private static func reason(_ change: CallChange, _ call: BellwireCall) -> RingingMachine.EndReason? {
-        let own = call.ownMember?.state
-        switch change {
-        case .handledElsewhere: return own == .rejected ? .declinedElsewhere : .answeredElsewhere
-        case .invitationExpired: return .unanswered
-        case .left: return own == .rejected ? .declinedElsewhere : own == .timeout ? .unanswered : .remoteEnded
-        case .ended: return own == .timeout ? .unanswered : .remoteEnded
-        case .member, .active, .signal: return nil
+        // MARK: Actions
+
+        private func handle(_ event: RingingMachine.Event) {
+            for action in machine.handle(event) { perform(action) }
         }
-    }
 
-    // MARK: Actions
-
-    private func handle(_ event: RingingMachine.Event) {
-        for action in machine.handle(event) { perform(action) }
-    }
-
-    private func perform(_ action: RingingMachine.Action) {
-        switch action {
-        case .report(let id, let ring, let content):
-            report(id, content) { self.handle(.reported(id, ring: ring, isShown: $0)) }
-        case .reportAgain(let id, let content): report(id, content) { _ in }
-        case .reportNothing(let id): report(id, nil) { _ in self.handle(.reportedNothing(id)) }
-        case .end(let id, let reason): provider.reportCall(with: id, endedAt: nil, reason: CXCallEndedReason(reason))
-        case .connect:
-            let client = client
-            Task { try? await client.connect() }
-        case .check(let id, let ring, let url):
-            Task { handle(.checked(id, ring: ring, await ask(url, false))) }
-        case .wait(let id, let ring, let milliseconds):
-            Task {
-                try? await Task.sleep(for: .milliseconds(milliseconds))
-                handle(.expired(id, ring: ring))
+        private func perform(_ action: RingingMachine.Action) {
+            switch action {
+            case .report(let id, let ring, let content):
+                report(id, content) { self.handle(.reported(id, ring: ring, isShown: $0)) }
+            case .reportAgain(let id, let content): report(id, content) { _ in }
+            case .reportNothing(let id): report(id, nil) { _ in self.handle(.reportedNothing(id)) }
+            case .end(let id, let reason):
+                provider.reportCall(with: id, endedAt: nil, reason: CXCallEndedReason(reason))
+            case .connect:
+                let client = client
+                Task { try? await client.connect() }
+            case .check(let id, let ring, let url):
+                Task { handle(.checked(id, ring: ring, await ask(url, false))) }
+            case .wait(let id, let ring, let milliseconds):
+                Task {
+                    try? await Task.sleep(for: .milliseconds(milliseconds))
+                    handle(.expired(id, ring: ring))
+                }
+            case .accept(let id, let ring, _):
+                let attempt = Task { await accept(id) }
+                accepting[id] = attempt
+                Task {
+                    let isAccepted = await attempt.value
+                    if accepting[id] == attempt { accepting[id] = nil }
+                    handle(.answered(id, ring: ring, isAccepted: isAccepted))
+                }
+            case .fulfillAnswer(let id): answers.removeValue(forKey: id)?.fulfill()
+            case .failAnswer(let id): answers.removeValue(forKey: id)?.fail()
+            case .decline(let content):
+                // At once: the connection may bring the call before the task begins.
+                declining.insert(UUID(callID: content.callID))
+                Task { await decline(content) }
+            case .hangUp(let content): Task { await leave(content) }
             }
-        case .accept(let id, let ring, _):
-            let attempt = Task { await accept(id) }
-            accepting[id] = attempt
-            Task {
-                let isAccepted = await attempt.value
-                if accepting[id] == attempt { accepting[id] = nil }
-                handle(.answered(id, ring: ring, isAccepted: isAccepted))
+        }
+
+        /// Reports a call to CallKit. `done` gets whether CallKit shows the call.
+        private func report(_ id: UUID, _ content: PushContent?, _ done: @escaping @MainActor (Bool) -> Void) {
+            let update = CXCallUpdate()
+            update.remoteHandle = CXHandle(type: .generic, value: content?.inviter ?? "unknown")
+            update.localizedCallerName = content?.name ?? content?.inviter
+            update.hasVideo = content?.media == "video"
+            (update.supportsHolding, update.supportsGrouping) = (false, false)
+            (update.supportsUngrouping, update.supportsDTMF) = (false, false)
+            provider.reportNewIncomingCall(with: id, update: update) { error in
+                // CallKit may show an earlier invitation to the same call: that rings on, for this invitation.
+                let isShown = error == nil || (error as? CXErrorCodeIncomingCallError)?.code == .callUUIDAlreadyExists
+                Task { @MainActor in done(isShown) }
             }
-        case .fulfillAnswer(let id): answers.removeValue(forKey: id)?.fulfill()
-        case .failAnswer(let id): answers.removeValue(forKey: id)?.fail()
-        case .decline(let content): Task { await decline(content) }
-        case .hangUp(let content): Task { await leave(content) }
         }
-    }
 
-    /// Reports a call to CallKit. `done` gets whether CallKit shows the call.
-    private func report(_ id: UUID, _ content: PushContent?, _ done: @escaping @MainActor (Bool) -> Void) {
-        let update = CXCallUpdate()
-        update.remoteHandle = CXHandle(type: .generic, value: content?.inviter ?? "unknown")
-        update.localizedCallerName = content?.name ?? content?.inviter
-        update.hasVideo = content?.media == "video"
-        provider.reportNewIncomingCall(with: id, update: update) { error in
-            // CallKit may show an earlier invitation to the same call: that rings on, for this invitation.
-            let isShown = error == nil || (error as? CXErrorCodeIncomingCallError)?.code == .callUUIDAlreadyExists
-            Task { @MainActor in done(isShown) }
+        /// Accepts a call. Returns whether the service has accepted.
+        private func accept(_ id: UUID) async -> Bool {
+            if known[id] == nil { await arrival(of: id) }
+            guard let call = known[id], !Task.isCancelled else { return false }
+            do {
+                if manager.call !== call { try manager.take(call) }
+                try await manager.accept()
+                return true
+            } catch {
+                return false
+            }
         }
-    }
 
-    /// Accepts a call. Returns whether the service has accepted.
-    private func accept(_ id: UUID) async -> Bool {
-        if known[id] == nil { await arrival(of: id) }
-        guard let call = known[id] else { return false }
-        do {
-            if manager.call !== call { try manager.take(call) }
-            try await manager.accept()
-            return true
-        } catch {
+        /// Returns when the connection has brought the call, or after a time.
+        private func arrival(of id: UUID) async {
+            let limit = Task {
+                try? await Task.sleep(for: Bounds.arrival)
+                for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
+            }
+            await withCheckedContinuation { arrivals[id, default: []].append($0) }
+            limit.cancel()
+        }
+
+        /// Rejects a call: by the connection, where there is one, else by the ring check.
+        private func decline(_ content: PushContent) async {
+            let id = UUID(callID: content.callID)
+            declining.insert(id)
+            if await !isDeclined(content, id) {
+                // The connection may still bring the call.
+                try? await Task.sleep(for: .milliseconds(content.expiresIn ?? RingingMachine.longestRinging))
+            }
+            declining.remove(id)
+        }
+
+        /// Rejects a call. Returns whether the service knows.
+        private func isDeclined(_ content: PushContent, _ id: UUID) async -> Bool {
+            if let call = known[id] {
+                if manager.call === call {
+                    if (try? await manager.reject()) != nil { return true }
+                } else if (try? await call.reject()) != nil {
+                    return true
+                }
+            }
+            guard let check = content.check else { return false }
+            for attempt in 1...Bounds.declineAttempts {
+                if await ask(check, true) != nil { return true }
+                if attempt < Bounds.declineAttempts { try? await Task.sleep(for: Bounds.declinePause) }
+            }
             return false
         }
-    }
 
-    /// Returns when the connection has brought the call, or after a time.
-    private func arrival(of id: UUID) async {
-        let limit = Task {
-            try? await Task.sleep(for: Bounds.arrival)
-            for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
+        private func leave(_ content: PushContent) async {
+            let id = UUID(callID: content.callID)
+            // A user who hangs up while the service is asked leaves the call once it is accepted, and declines it otherwise.
+            if let attempt = accepting[id] {
+                attempt.cancel()
+                guard await attempt.value else { return await decline(content) }
+            }
+            outliving.remove(id)
+            guard let call = known[id] else { return }
+            if manager.call === call { try? await manager.hangUp() } else { try? await call.hangUp() }
         }
-        await withCheckedContinuation { arrivals[id, default: []].append($0) }
-        limit.cancel()
+
+        // MARK: The push token
+
+        private func registerToken() async {
+            guard let token else { return }
+            try? await client.registerPush(.apnsVoIP, .token(token), app: app)
+        }
     }
 
-    /// Rejects a call: by the connection, where there is one, else by the ring check.
-    private func decline(_ content: PushContent) async {
-        let id = UUID(callID: content.callID)
-        if let call = known[id] {
-            if manager.call === call {
-                if (try? await manager.reject()) != nil { return }
-            } else if (try? await call.reject()) != nil {
-                return
+    extension BellwireCallKit: @preconcurrency PKPushRegistryDelegate {
+        public func pushRegistry(
+            _ registry: PKPushRegistry, didUpdate credentials: PKPushCredentials, for type: PKPushType
+        ) {
+            token = credentials.token.map { String(format: "%02x", $0) }.joined()
+            Task { await registerToken() }
+        }
+
+        public func pushRegistry(_ registry: PKPushRegistry, didInvalidatePushTokenFor type: PKPushType) {
+            token = nil
+            let (client, app) = (client, app)
+            Task { try? await client.unregisterPush(.apnsVoIP, app: app) }
+        }
+
+        public func pushRegistry(
+            _ registry: PKPushRegistry, didReceiveIncomingPushWith payload: PKPushPayload, for type: PKPushType,
+            completion: @escaping () -> Void
+        ) {
+            // Before this method returns: iOS ends an app that gets such a push and reports no call.
+            let content = PushContent(payload: payload.dictionaryPayload)
+            handle(.pushed(content, content.map { UUID(callID: $0.callID) } ?? UUID()))
+            completion()
+        }
+    }
+
+    extension BellwireCallKit: @preconcurrency CXProviderDelegate {
+        public func providerDidReset(_ provider: CXProvider) {
+            answers = [:]
+            handle(.reset)
+        }
+
+        public func provider(_ provider: CXProvider, perform action: CXAnswerCallAction) {
+            guard answers[action.callUUID] == nil else { return action.fail() }
+            answers[action.callUUID] = action
+            handle(.answer(action.callUUID))
+        }
+
+        public func provider(_ provider: CXProvider, perform action: CXEndCallAction) {
+            handle(.hangUp(action.callUUID))
+            action.fulfill()
+        }
+
+        public func provider(_ provider: CXProvider, perform action: CXSetMutedCallAction) {
+            onMute?(action.isMuted)
+            action.fulfill()
+        }
+
+        public func provider(_ provider: CXProvider, timedOutPerforming action: CXAction) {
+            guard let answer = action as? CXAnswerCallAction else { return }
+            // CallKit has failed the action.
+            answers[answer.callUUID] = nil
+            handle(.hangUp(answer.callUUID))
+            provider.reportCall(with: answer.callUUID, endedAt: nil, reason: .failed)
+        }
+
+        public func provider(_ provider: CXProvider, didActivate audioSession: AVAudioSession) { onAudio?(true) }
+
+        public func provider(_ provider: CXProvider, didDeactivate audioSession: AVAudioSession) { onAudio?(false) }
+    }
+
+    extension CXCallEndedReason {
+        fileprivate init(_ reason: RingingMachine.EndReason) {
+            switch reason {
+            case .failed: self = .failed
+            case .remoteEnded: self = .remoteEnded
+            case .unanswered: self = .unanswered
+            case .answeredElsewhere: self = .answeredElsewhere
+            case .declinedElsewhere: self = .declinedElsewhere
             }
         }
-        guard let check = content.check else { return }
-        for attempt in 1...Bounds.declineAttempts {
-            if await ask(check, true) != nil { return }
-            if attempt < Bounds.declineAttempts { try? await Task.sleep(for: Bounds.declinePause) }
+    }
+
+    extension UUID {
+        /// Creates CallKit's UUID of a call: the first 16 bytes of the call id's SHA-256, the same for the push and for the
+        /// connection's events, so that CallKit shows the call once.
+        public init(callID: String) {
+            let bytes = Array(SHA256.hash(data: Data(callID.utf8)))[..<16]
+            self = bytes.withUnsafeBytes { UUID(uuid: $0.load(as: uuid_t.self)) }
         }
     }
 
-    private func leave(_ content: PushContent) async {
-        let id = UUID(callID: content.callID)
-        // A user who hangs up while the service is asked leaves the call once it is accepted.
-        _ = await accepting[id]?.value
-        guard let call = known[id] else { return }
-        if manager.call === call { try? await manager.hangUp() } else { try? await call.hangUp() }
-    }
-
-    // MARK: The push token
-
-    private func registerToken() async {
-        guard let token else { return }
-        try? await client.registerPush(.apnsVoIP, .token(token), app: app)
-    }
-}
-
-extension BellwireCallKit: @preconcurrency PKPushRegistryDelegate {
-    public func pushRegistry(
-        _ registry: PKPushRegistry, didUpdate credentials: PKPushCredentials, for type: PKPushType
-    ) {
-        token = credentials.token.map { String(format: "%02x", $0) }.joined()
-        Task { await registerToken() }
-    }
-
-    public func pushRegistry(_ registry: PKPushRegistry, didInvalidatePushTokenFor type: PKPushType) {
-        token = nil
-        let (client, app) = (client, app)
-        Task { try? await client.unregisterPush(.apnsVoIP, app: app) }
-    }
-
-    public func pushRegistry(
-        _ registry: PKPushRegistry, didReceiveIncomingPushWith payload: PKPushPayload, for type: PKPushType,
-        completion: @escaping () -> Void
-    ) {
-        // Before this method returns: iOS ends an app that gets such a push and reports no call.
-        let content = PushContent(payload: payload.dictionaryPayload)
-        handle(.pushed(content, content.map { UUID(callID: $0.callID) } ?? UUID()))
-        completion()
-    }
-}
-
-extension BellwireCallKit: @preconcurrency CXProviderDelegate {
-    public func providerDidReset(_ provider: CXProvider) {
-        answers = [:]
-        handle(.reset)
-    }
-
-    public func provider(_ provider: CXProvider, perform action: CXAnswerCallAction) {
-        guard answers[action.callUUID] == nil else { return action.fail() }
-        answers[action.callUUID] = action
-        handle(.answer(action.callUUID))
-    }
-
-    public func provider(_ provider: CXProvider, perform action: CXEndCallAction) {
-        handle(.hangUp(action.callUUID))
-        action.fulfill()
-    }
-
-    public func provider(_ provider: CXProvider, didActivate audioSession: AVAudioSession) { onAudio?(true) }
-
-    public func provider(_ provider: CXProvider, didDeactivate audioSession: AVAudioSession) { onAudio?(false) }
-}
-
-extension CXCallEndedReason {
-    fileprivate init(_ reason: RingingMachine.EndReason) {
-        switch reason {
-        case .failed: self = .failed
-        case .remoteEnded: self = .remoteEnded
-        case .unanswered: self = .unanswered
-        case .answeredElsewhere: self = .answeredElsewhere
-        case .declinedElsewhere: self = .declinedElsewhere
+    /// Asks a ring check, or rejects the call by it. Nil: the phone rings on.
+    private func ringCheck(_ check: URL, _ rejects: Bool) async -> RingCheckAnswer? {
+        var url = check
+        if rejects {
+            guard var parts = URLComponents(url: check, resolvingAgainstBaseURL: false) else { return nil }
+            parts.percentEncodedPath += "/reject"
+            guard let whole = parts.url else { return nil }
+            url = whole
         }
+        var request = URLRequest(url: url, cachePolicy: .reloadIgnoringLocalCacheData, timeoutInterval: 5)
+        request.httpMethod = rejects ? "POST" : "GET"
+        guard let (data, response) = try? await URLSession.shared.data(for: request),
+            (response as? HTTPURLResponse)?.statusCode == 200
+        else { return nil }
+        return try? JSONDecoder().decode(RingCheckAnswer.self, from: data)
     }
-}
-
-extension UUID {
-    /// Creates CallKit's UUID of a call: the first 16 bytes of the call id's SHA-256, the same for the push and for the
-    /// connection's events, so that CallKit shows the call once.
-    public init(callID: String) {
-        let bytes = Array(SHA256.hash(data: Data(callID.utf8)))[..<16]
-        self = bytes.withUnsafeBytes { UUID(uuid: $0.load(as: uuid_t.self)) }
-    }
-}
-
-/// Asks a ring check, or rejects the call by it. Nil: the phone rings on.
-private func ringCheck(_ check: URL, _ rejects: Bool) async -> RingCheckAnswer? {
-    var url = check
-    if rejects {
-        guard var parts = URLComponents(url: check, resolvingAgainstBaseURL: false) else { return nil }
-        parts.percentEncodedPath += "/reject"
-        guard let whole = parts.url else { return nil }
-        url = whole
-    }
-    var request = URLRequest(url: url, cachePolicy: .reloadIgnoringLocalCacheData, timeoutInterval: 5)
-    request.httpMethod = rejects ? "POST" : "GET"
-    guard let (data, response) = try? await URLSession.shared.data(for: request),
-        (response as? HTTPURLResponse)?.statusCode == 200
-    else { return nil }
-    return try? JSONDecoder().decode(RingCheckAnswer.self, from: data)
-}
+#endif

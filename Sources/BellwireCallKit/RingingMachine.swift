@@ -88,7 +88,7 @@ struct RingingMachine {
     private var shown: [UUID: Shown] = [:]
     private var rings = 0
     /// How long a call rings when nothing says how long, in milliseconds.
-    private static let longestRinging = 60_000
+    static let longestRinging = 60_000
 
     /// The calls that CallKit shows.
     var calls: Set<UUID> { Set(shown.keys) }
@@ -98,7 +98,7 @@ struct RingingMachine {
         case .pushed(let content?, let id): return pushed(content, id)
         case .pushed(nil, let id): return [.reportNothing(id)]
         case .reportedNothing(let id): return [.end(id, .failed)]
-        case .rings(let content, let id): return shown[id] == nil ? begin(content, id) : []
+        case .rings(let content, let id): return rings(content, id)
         case .reported(let id, let ring, let isShown): return reported(id, ring, isShown)
         case .checked(let id, let ring, let state): return checked(id, ring, state)
         case .expired(let id, let ring): return endRinging(id, ring, .unanswered)
@@ -117,6 +117,12 @@ struct RingingMachine {
         rings += 1
         shown[id] = Shown(content: content, ring: rings)
         return [.report(id, ring: rings, content)]
+    }
+
+    /// An invitation of a higher revision than the one that rings is a ringing of its own.
+    private mutating func rings(_ content: PushContent, _ id: UUID) -> [Action] {
+        if let known = shown[id], known.state != .rings || content.revision <= known.content.revision { return [] }
+        return begin(content, id)
     }
 
     private mutating func pushed(_ content: PushContent, _ id: UUID) -> [Action] {
@@ -186,7 +192,7 @@ struct RingingMachine {
     private mutating func hangUp(_ id: UUID) -> [Action] {
         guard let known = shown.removeValue(forKey: id) else { return [] }
         switch known.state {
-        case .rings: return [.decline(known.content)]
+        case .rings: return [.connect, .decline(known.content)]
         case .answering: return [.failAnswer(id), .hangUp(known.content)]
         case .answered: return [.hangUp(known.content)]
         }

@@ -65,6 +65,10 @@ struct InstallationDevice: Sendable {
     }
 
     private static var standardDirectory: String? {
+        // An app's container takes files in a few directories alone.
+        #if canImport(Darwin)
+            if let home = text("HOME") { return home + "/Library/Application Support/bellwire" }
+        #endif
         if let data = text("XDG_DATA_HOME") { return data + "/bellwire" }
         return text("HOME").map { $0 + "/.local/share/bellwire" }
     }

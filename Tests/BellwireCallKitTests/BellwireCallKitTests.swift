@@ -3,6 +3,7 @@ import BellwireTestKit
 import CallKit
 import Foundation
 import PushKit
+import SignalingProtocol
 import Testing
 
 @testable import BellwireCallKit
@@ -117,6 +118,38 @@ import Testing
         try await until("the end") { second.endReason == .busy || second.endReason == .rejected }
         try await until("the end of the ringing") { provider.calls[id(second)] == nil }
         #expect(provider.calls[id(first)] != nil)
+    }
+
+    /// A common call ends at the service with its answer, and goes on between the two.
+    @Test func aCommonCallGoesOnAfterItsAnswer() async throws {
+        let call = try await alice.call(Request.Invite(invitees: [UserID("bob")!], mode: .common))
+        try push(call)
+        let action = provider.press(CXAnswerCallAction(call: id(call)))
+        try await until("the answer") { action.outcome != .open }
+        #expect(action.outcome == .fulfilled)
+        try await until("the end at the service") { call.state == .ended }
+        #expect(provider.calls[id(call)] != nil)
+        try await manager.hangUp()
+        try await until("the end") { provider.calls[id(call)] == nil }
+        #expect(manager.state == .idle)
+    }
+
+    @Test func aDeclineBeforeTheConnectionIsNotRungAgain() async throws {
+        let call = try await alice.call("bob")
+        try push(call)
+        _ = provider.press(CXEndCallAction(call: id(call)))
+        try await until("the rejection") { call.state == .ended }
+        #expect(call.endReason == .rejected)
+        #expect(provider.told == ["report Alice"])
+    }
+
+    @Test func theMuteButtonIsTold() throws {
+        var muted: [Bool] = []
+        callKit.onMute = { muted.append($0) }
+        let action = CXSetMutedCallAction(call: UUID(), muted: true)
+        provider.delegate?.provider(provider, perform: action)
+        #expect(muted == [true])
+        #expect(action.outcome == .fulfilled)
     }
 
     @Test func theTokenIsRegisteredWithTheConnection() async throws {

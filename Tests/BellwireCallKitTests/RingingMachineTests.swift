@@ -78,6 +78,16 @@ import Testing
         #expect(machine.handle(.expired(id, ring: 1)) == [.end(id, .unanswered)])
     }
 
+    /// The connection may bring the second invitation before the check of the first is answered.
+    @Test mutating func aSecondInvitationOfTheConnectionIsARingingOfItsOwn() {
+        _ = machine.handle(.pushed(content(check: check), id))
+        _ = machine.handle(.reported(id, ring: 1, isShown: true))
+        #expect(machine.handle(.rings(content(5), id)) == [.report(id, ring: 2, content(5))])
+        #expect(machine.handle(.checked(id, ring: 1, RingCheckAnswer(ringing: false, reason: "ended"))) == [])
+        #expect(machine.handle(.ended(id, revision: 4, .remoteEnded)) == [])
+        #expect(machine.calls == [id])
+    }
+
     @Test mutating func aCallThatCallKitDoesNotShowIsForgotten() {
         _ = machine.handle(.pushed(content(), id))
         #expect(machine.handle(.reported(id, ring: 1, isShown: false)) == [])
@@ -116,7 +126,7 @@ import Testing
     @Test mutating func aDeclineIsToldToTheService() {
         let first = content(check: check)
         _ = machine.handle(.pushed(first, id))
-        #expect(machine.handle(.hangUp(id)) == [.decline(first)])
+        #expect(machine.handle(.hangUp(id)) == [.connect, .decline(first)])
         #expect(machine.handle(.hangUp(id)) == [])
     }
 

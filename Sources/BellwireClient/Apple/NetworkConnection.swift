@@ -275,13 +275,19 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     private static let disconnected = MQTTError(kind: .lost, message: "disconnected")
     private static let givenUp = MQTTError(kind: .lost, message: "given up")
 
+    /// Handshakes that the other side has broken off, as a load balancer without a broker does (`errSSLClosedGraceful`,
+    /// `errSSLClosedAbort`, `errSSLClosedNoNotify`, `errSSLNetworkTimeout`): another attempt may succeed.
+    private static let brokenHandshakes: Set<Int32> = [-9805, -9806, -9816, -9853]
+
     private func end(_ error: NWError) {
         var kind = isReady ? MQTTError.Kind.lost : .unreachable
         let reason: String
         switch error {
         case .posix(let code): reason = String(cString: strerror(code.rawValue))
         case .dns: reason = "no address of \(broker.host) is known"
-        case .tls(let status): (kind, reason) = (isReady ? .lost : .tls, "TLS fails with status \(status)")
+        case .tls(let status):
+            if !isReady { kind = Self.brokenHandshakes.contains(Int32(status)) ? .unreachable : .tls }
+            reason = "TLS fails with status \(status)"
         default: reason = "\(error)"
         }
         end(MQTTError(kind: kind, message: "\(broker): \(reason)"))

@@ -58,6 +58,8 @@ public final class BellwireCall: Sendable, Identifiable {
     /// The changes of the call from now on; the first reader gets the changes from the call's beginning. Ends after
     /// `ended` or `left`. Each reader keeps the newest `Configuration.eventBuffer` changes.
     public var changes: AsyncStream<CallChange> { hub.stream() }
+    /// The changes from now on; takes no changes from the first reader of `changes`.
+    package var changesFromNow: AsyncStream<CallChange> { hub.stream(fromNow: true) }
 
     /// Returns when an invitee has answered, at once when that has happened. Takes no changes from the readers of
     /// `changes`.

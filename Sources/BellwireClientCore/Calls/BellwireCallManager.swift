@@ -58,6 +58,8 @@ public final class BellwireCallManager: Sendable {
     /// The changes of the state, each once. Each access returns another reader; the first reader also gets the earlier
     /// changes. Ends with the client.
     public var changes: AsyncStream<Change> { hub.stream() }
+    /// The changes from now on; takes no changes from the first reader of `changes`.
+    package var changesFromNow: AsyncStream<Change> { hub.stream(fromNow: true) }
     /// With `Policies.busy == .tell`: the calls that ring while there is another call. `take(_:)` makes a waiting call
     /// the manager's call. Ends with the client.
     public var waitingCalls: AsyncStream<BellwireCall> { waiting.stream() }

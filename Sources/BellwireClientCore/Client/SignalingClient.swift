@@ -92,6 +92,8 @@ public final class SignalingClient: Sendable {
     ///
     /// The outcome of a request comes before the events of its success.
     public var events: AsyncStream<ClientEvent> { driver.events.stream() }
+    /// The events from now on; takes no events from the first reader of `events`.
+    package var eventsFromNow: AsyncStream<ClientEvent> { driver.events.stream(fromNow: true) }
 
     /// The calls that begin to ring here, each once; readers work as those of `events`. Calls that rang before the
     /// client connected are included; calls that were under way are only in `calls`.

@@ -37,6 +37,8 @@ package struct Deciding {
             case .heartbeat(let device): decideHeartbeat(device, &decision)
             case .cameOnline(let device, let isTold): try decideOnline(device, isTold: isTold, &decision)
             case .wentOffline(let device, let reason, let since):
+                // A device that was lost with its broker may have come back elsewhere.
+                if since != nil, try isReachable(device) { continue }
                 decision.note(presence: reason.rawValue, of: device)
                 _ = decision.subject.machine?.wentOffline(device, reason: reason, since: since, now: now)
                 decideDeparted(device, &decision)
@@ -50,6 +52,13 @@ package struct Deciding {
             decision.subject.alias = nil
         }
         return decision
+    }
+
+    private func isReachable(_ device: DeviceAddress) throws(Undecided) -> Bool {
+        let presence = try facts.presence(of: [device.userID])
+        return (presence[device.userID] ?? []).contains {
+            $0.device == device && $0.isReachable(at: now, lease: settings.presence.lease)
+        }
     }
 
     private func adoptMerged(_ decision: inout Decision, _ target: CallID) throws(Undecided) {

@@ -13,6 +13,11 @@ extension CallMachine {
         case .logout:
             cancelForLostCaller(now: now)
         case .lost:
+            // The grace has passed already when a broker counts as away.
+            if let since, since + settings.callerGrace <= now {
+                cancelForLostCaller(now: now)
+                return true
+            }
             guard call.callerLostAt == nil else { return false }
             call.callerLostAt = max(now, (since ?? now) + settings.callerGrace)
         }

@@ -27,14 +27,14 @@ struct LastHeard {
     /// Returns the broker from which the device was last heard; nil when the device was not heard here lately.
     func broker(of device: DeviceAddress) -> BrokerIndex? { entries[device]?.broker }
 
-    /// Returns the broker of a device whose presence names another broker, or that counts as offline, if the device may
-    /// be reminded now.
+    /// Returns the broker of a device whose presence names another broker, or that counts as offline, or `isBack`, if the
+    /// device may be reminded now.
     mutating func brokerToRemind(
-        _ device: DeviceAddress, _ known: DevicePresence, _ brokers: [BrokerName], now: Milliseconds
+        _ device: DeviceAddress, _ known: DevicePresence, isBack: Bool, _ brokers: [BrokerName], now: Milliseconds
     ) -> BrokerIndex? {
         guard let entry = entries[device], now >= entry.reminded + Self.pause else { return nil }
         let isThere = known.isOnline && (known.broker ?? brokers[entry.broker]) == brokers[entry.broker]
-        guard !isThere else { return nil }
+        guard isBack || !isThere else { return nil }
         entries[device]?.reminded = now
         return entry.broker
     }

@@ -54,6 +54,7 @@ final class Chores {
     /// nowhere. `publish` is called with the messages to devices.
     var heard: (_ since: Int64) -> [(broker: BrokerIndex, age: Int64)]? = { _ in nil }
     var publish: ([OutboundMessage]) -> Void = { _ in }
+    var canPublish: (BrokerIndex) -> Bool = { _ in true }
     /// The time of the last report of brokers that was taken.
     private var reported: Int64
 
@@ -149,7 +150,7 @@ final class Chores {
             if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }
             return ChoreBounds.reportInterval
         case .callRoll:
-            let (messages, pause) = await service.chores.callRoll()
+            let (messages, pause) = await service.chores.callRoll(canPublish)
             publish(messages)
             return pause
         }

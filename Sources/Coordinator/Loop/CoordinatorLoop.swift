@@ -139,6 +139,7 @@ package final class CoordinatorLoop {
         }
         chores.found = { [unowned self] in found($0) }
         chores.heard = { [unowned self] in standings.heard(since: $0, self.now) }
+        chores.canPublish = { [unowned self] in standings[$0].isListening }
         chores.publish = { [unowned self] in publish($0, since: self.now) }
         service.pauseBriefly = { [unowned self] in await pause(random(1...4)) }
         service.isUnderWay = { [unowned self] in queue.isServed($0) }

@@ -65,7 +65,11 @@ extension BatchService {
             let isLate = own.seen + settings.presence.lease / 10 < now
             let isCrowded = devices.count(where: \.isOnline) >= settings.presence.maxDevices
             // The broker is back, and so is the device.
-            let isBack = own.isAway && context.lastHeard.broker(of: device).map { settings.brokers[$0] } == own.broker
+            let heard = context.lastHeard.broker(of: device).map { settings.brokers[$0] }
+            let isBack = own.isAway && heard == own.broker
+            if isBack { returned.insert(device) }
+            // A device that moved publishes its presence; its message is no sign of life at its former broker.
+            if let heard, let broker = own.broker, heard != broker { continue }
             if own.isOnline, isLate || isCrowded || isBack { renewed.append(device) }
         }
         if !renewed.isEmpty { try await store.renew(renewed) }

@@ -92,13 +92,15 @@ extension BatchService {
         refuse(error, former)
     }
 
-    /// Welcomes devices that sent a message although their presence names another broker, or counts them as offline. The
+    /// Welcomes devices that sent a message although their presence names another broker, or counts them as offline, and
+    /// devices that are heard again since their broker is back, which are then told what they missed. The
     /// welcome names a session that no device has, so that the device publishes its presence again. The device has not
     /// come online by that: its message may have crossed the end of its session.
     func remind(_ senders: [DeviceAddress]) async {
         let changes = senders.compactMap { device -> PresenceChange? in
             guard let known = presence[device.userID]?.first(where: { $0.device == device }),
-                let broker = context.lastHeard.brokerToRemind(device, known, settings.brokers, now: now)
+                let broker = context.lastHeard.brokerToRemind(
+                    device, known, isBack: returned.contains(device), settings.brokers, now: now)
             else { return nil }
             return PresenceChange(
                 session: DeviceSession(device, id: Self.nobodysSession, broker: settings.brokers[broker]),

@@ -14,8 +14,13 @@ extension BatchService {
     }
 
     /// Serves a page of devices of the coordinator's next roll call. Returns the milliseconds until the next page.
-    func callRoll() async -> Milliseconds {
+    /// `canReach` says whether messages reach a broker.
+    func callRoll(_ canReach: (BrokerIndex) -> Bool) async -> Milliseconds {
         guard let rollCall = context.rollCalls.next else { return RollCallBounds.failurePause }
+        // A question that is dropped would not be asked again.
+        if !rollCall.name.isAway, !(settings.brokers.firstIndex(of: rollCall.name.broker).map(canReach) ?? false) {
+            return RollCallBounds.failurePause
+        }
         do throws(StoreError) {
             try await readClock()
             let page = try await store.devices(
@@ -28,6 +33,8 @@ extension BatchService {
                 }
             } else {
                 devices.forEach(askForPresence)
+                // A caller who does not come back is lost, also when the broker was back before its roll call was over.
+                _ = try await serveLost(devices, since: now)
             }
             context.rollCalls.advance(rollCall.name, to: page.next)
             return rollCall.name.isAway ? 0 : RollCallBounds.askingPause

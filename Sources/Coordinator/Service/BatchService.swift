@@ -17,6 +17,8 @@ final class BatchService {
     private(set) var outbound: [OutboundMessage] = []
     /// The presence that the batch has read, for the selection of brokers; empty in a deployment with a single broker.
     var presence: Presence = [:]
+    /// The senders that were heard for the first time since their broker is back.
+    var returned: Set<DeviceAddress> = []
     /// Publishes outbound messages. Parts of a batch are published before the next part begins.
     let publish: ([OutboundMessage]) -> Void
 

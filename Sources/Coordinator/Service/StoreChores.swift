@@ -79,9 +79,11 @@ struct StoreChores {
     var hasRollCall: Bool { context.rollCalls.next != nil }
 
     /// Serves a page of a roll call. Returns the messages to publish, and the milliseconds until the next page.
-    func callRoll() async -> (messages: [OutboundMessage], pause: Milliseconds) {
+    func callRoll(
+        _ canReach: (BrokerIndex) -> Bool
+    ) async -> (messages: [OutboundMessage], pause: Milliseconds) {
         let service = BatchService(context)
-        let pause = await service.callRoll()
+        let pause = await service.callRoll(canReach)
         return (service.takeOutbound(), pause)
     }
 

@@ -14,6 +14,10 @@ public final class CXCallUpdate: NSObject {
     public var remoteHandle: CXHandle?
     public var localizedCallerName: String?
     public var hasVideo = false
+    public var supportsHolding = true
+    public var supportsGrouping = true
+    public var supportsUngrouping = true
+    public var supportsDTMF = true
     override public init() {}
 }
 
@@ -57,10 +61,20 @@ open class CXCallAction: CXAction {
 public final class CXAnswerCallAction: CXCallAction {}
 public final class CXEndCallAction: CXCallAction {}
 
+public final class CXSetMutedCallAction: CXCallAction {
+    public let isMuted: Bool
+    public init(call: UUID, muted: Bool) {
+        isMuted = muted
+        super.init(call: call)
+    }
+}
+
 public protocol CXProviderDelegate: AnyObject {
     func providerDidReset(_ provider: CXProvider)
     func provider(_ provider: CXProvider, perform action: CXAnswerCallAction)
     func provider(_ provider: CXProvider, perform action: CXEndCallAction)
+    func provider(_ provider: CXProvider, perform action: CXSetMutedCallAction)
+    func provider(_ provider: CXProvider, timedOutPerforming action: CXAction)
     func provider(_ provider: CXProvider, didActivate audioSession: AVAudioSession)
     func provider(_ provider: CXProvider, didDeactivate audioSession: AVAudioSession)
 }

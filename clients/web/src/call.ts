@@ -155,6 +155,11 @@ export class Call implements AsyncIterable<Change> {
     return this.events.on(name, handler);
   }
 
+  /** @internal As `on`, and leaves the earlier events to the first handler. */
+  follow<Name extends keyof CallEvents>(name: Name, handler: (value: CallEvents[Name]) => void): void {
+    this.events.follow(name, handler);
+  }
+
   /** Iterates over the changes until the call is over for this device. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Change> {
     const queue: AsyncQueue<Change> = new AsyncQueue(() => this.queues.delete(queue));

@@ -33,6 +33,14 @@ export class Emitter<Events> {
     return () => void handlers.delete(entry);
   }
 
+  /** @internal Calls `handler` as `on` does, and leaves the kept events to the first handler of `on`. */
+  follow<Name extends keyof Events>(name: Name, handler: Handler<Events[Name]>): void {
+    const handlers = this.handlers.get(name) ?? new Set();
+    this.handlers.set(name, handlers);
+    handlers.add(handler);
+    for (const value of this.backlogs.get(name) ?? []) queueMicrotask(() => handler(value as Events[Name]));
+  }
+
   emit<Name extends keyof Events>(name: Name, value: Events[Name]): void {
     const backlog = this.backlogs.get(name);
     if (backlog) {

@@ -62,9 +62,10 @@ function callStore(call: Call): Store<CallView> {
   const store = new Store(viewOf(call, isSounding));
   callStores.set(call, store);
   const changed = () => store.set(viewOf(call, isSounding));
-  call.on("change", changed);
-  call.on("ended", changed);
-  call.on("ring", (isOn) => {
+  // The app's own handlers still get the earlier events.
+  call.follow("change", changed);
+  call.follow("ended", changed);
+  call.follow("ring", (isOn) => {
     isSounding = isOn;
     changed();
   });

@@ -8,8 +8,8 @@ package struct BrokerSighting: Equatable, Sendable {
     package var seen: Milliseconds
     /// The number of the epoch. An epoch begins when the broker is back after it was away.
     package var epoch = 1
-    /// The begin of the epoch, which is the end of the epoch before, as nothing was heard in between; 0 in the first
-    /// epoch. A device whose last sign of life is older is not online before it is heard again.
+    /// The begin of the epoch, which is a moment after the end of the epoch before, as nothing was heard in between; 0 in
+    /// the first epoch. A device whose last sign of life is older is not online before it is heard again.
     package var since: Milliseconds = 0
     /// Whether no coordinator hears the broker.
     package var isAway = false
@@ -80,6 +80,9 @@ package struct BrokerSightings: Equatable, Sendable {
         static let pause: Milliseconds = 3_000
         /// A coordinator that has not reported for this long has lost its roll calls.
         static let rollCallLease: Milliseconds = 5_000
+        /// How much later than the broker's last message a coordinator may have noted a sign of life from before: messages
+        /// wait for their turn, and reports come each second. Less than the time after which a broker is away.
+        static let lateness: Milliseconds = 2_000
         /// More brokers than a coordinator takes, so that a deployment can exchange all its brokers.
         static let most = 128
     }
@@ -131,7 +134,7 @@ package struct BrokerSightings: Equatable, Sendable {
         guard sightings[place].isAway else { return }
         sightings[place].isAway = false
         sightings[place].epoch += 1
-        sightings[place].since = before + 1
+        sightings[place].since = before + SightingBounds.lateness
         beginRollCall(at: place)
     }
 
@@ -158,7 +161,9 @@ package struct BrokerSightings: Equatable, Sendable {
         return devices.map { device in
             guard let broker = device.broker, let sighting = self[broker] else { return device }
             var device = device
-            device.isAway = sighting.isAway || device.seen < sighting.since
+            // A device that was heard after the broker fell silent is there, whatever this process knows of the return.
+            device.isAway =
+                device.seen < (sighting.isAway ? sighting.seen + SightingBounds.lateness : sighting.since)
             return device
         }
     }
