@@ -130,9 +130,14 @@
             let id = UUID(callID: call.id.string)
             // The stream comes first, so that no end is missed.
             let changes = call.changesFromNow
-            guard call.state != .ended, call.ownMember?.state.isPending ?? false else { return }
-            known[id] = call
+            let isRinging = call.state != .ended && call.ownMember?.state.isPending ?? false
+            if isRinging { known[id] = call }
             for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
+            // The call may be over before the main actor comes to it, and CallKit may show it by a push.
+            guard isRinging else {
+                let change: CallChange = call.ownMember?.state == .accepted ? .handledElsewhere(nil) : .left
+                return ended(call, id, Self.reason(change, call) ?? .remoteEnded)
+            }
             // The user has declined before the connection has brought the call.
             if declining.contains(id) {
                 Task { try? await call.reject() }

@@ -33,7 +33,6 @@ extension RedisCallStore {
             policy.lease, Milliseconds(policy.maxDevices),
             Milliseconds(policy.devicesKnown),
         ]
-        try await list(sessions)
         let replies = try await runPresence(.online, sessions, bounds)
         var outcomes: [OnlineOutcome] = []
         for (session, reply) in zip(sessions, replies) {
@@ -63,17 +62,17 @@ extension RedisCallStore {
 
     package func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
         let replies = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
-        try await list(
-            zip(devices, replies).compactMap { device, reply in
-                reply.bytes.flatMap(\.text).map { DeviceSession(device, id: "", broker: $0) }
-            })
+        let sessions = zip(devices, replies).compactMap { device, reply in
+            reply.bytes.flatMap(\.text).map { DeviceSession(device, id: "", broker: $0) }
+        }
+        guard !sessions.isEmpty else { return }
+        var pipeline = try session.pipeline()
+        addListing(sessions, try await now(), to: &pipeline)
+        _ = try await session.run(pipeline, isWrite: true)
     }
 
-    /// Adds devices to the lists of their brokers, before their presence names the broker.
-    private func list(_ sessions: [DeviceSession]) async throws(StoreError) {
-        guard sessions.contains(where: { $0.broker != nil }) else { return }
-        var pipeline = try session.pipeline()
-        let now = try await now()
+    /// Adds devices to the lists of their brokers.
+    private func addListing(_ sessions: [DeviceSession], _ now: Milliseconds, to pipeline: inout RedisPipeline) {
         for session in sessions {
             guard let broker = session.broker else { continue }
             pipeline.command("ZADD", 3) {
@@ -82,12 +81,11 @@ extension RedisCallStore {
                 $0.add(listed(session.device))
             }
         }
-        _ = try await session.run(pipeline, isWrite: true)
     }
 
     private func runPresence(
         _ script: RedisScript, _ sessions: [DeviceSession], _ bounds: [Milliseconds]
-    ) async throws(StoreError) -> [RedisReply] {
+    ) async throws(StoreError) -> ArraySlice<RedisReply> {
         let keys =
             switch script {
             case .renew: ["presence"]
@@ -96,6 +94,11 @@ extension RedisCallStore {
             }
         var pipeline = try self.session.pipeline()
         let now = try await now()
+        if script == .online {
+            // The lists come before the presence that names the broker.
+            addListing(sessions, now, to: &pipeline)
+            if !pipeline.commands.isEmpty { pipeline.beginStage() }
+        }
         for session in sessions {
             // Only `online` looks at the time of the message.
             let hasTime = script == .online
@@ -109,6 +112,6 @@ extension RedisCallStore {
                 $0.add(session.broker ?? "")
             }
         }
-        return try await self.session.run(pipeline, isWrite: true)
+        return try await self.session.run(pipeline, isWrite: true).suffix(sessions.count)
     }
 }

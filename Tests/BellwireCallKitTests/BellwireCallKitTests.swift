@@ -4,6 +4,7 @@ import CallKit
 import Foundation
 import PushKit
 import SignalingProtocol
+import Synchronization
 import Testing
 
 @testable import BellwireCallKit
@@ -16,11 +17,14 @@ import Testing
     private let manager: BellwireCallManager
     private let callKit: BellwireCallKit
     private let checks = Checks()
+    private let requests = Requests()
     private let provider: CXProvider
 
     init() async throws {
         alice = SignalingClient(service.configuration(user: "alice"))
-        bob = SignalingClient(service.configuration(user: "bob"))
+        var configuration = service.configuration(user: "bob")
+        configuration.transport = Recorder(configuration.transport, requests)
+        bob = SignalingClient(configuration)
         manager = BellwireCallManager(bob)
         let checks = checks
         callKit = BellwireCallKit(manager, CXProviderConfiguration(), .standard) { url, rejects in
@@ -71,6 +75,30 @@ import Testing
         try await until("the end") { provider.told.last == "end remoteEnded" }
         #expect(provider.calls.isEmpty)
     }
+
+    /// Main-actor work is busy, so that the call has come and gone on the connection before anybody looks.
+    @Test func aCallThatIsOverBeforeItsArrivalIsSeenIsEnded() async throws {
+        let call = try await alice.call("bob")
+        try push(call)
+        let other = bob
+        let isOver = Task.detached {
+            try await other.connect()
+            while !other.calls.contains(where: { $0.id == call.id }) { try await Task.sleep(for: .milliseconds(1)) }
+            try await call.cancel()
+            while other.calls.contains(where: { $0.id == call.id }) { try await Task.sleep(for: .milliseconds(1)) }
+        }
+        // Nothing else runs on the main actor until then.
+        let done = DispatchSemaphore(value: 0)
+        Task.detached {
+            _ = await isOver.result
+            done.signal()
+        }
+        wait(for: done)
+        try await until("the end") { provider.told.last == "end remoteEnded" }
+        #expect(provider.calls.isEmpty)
+    }
+
+    private nonisolated func wait(for done: DispatchSemaphore) { done.wait() }
 
     @Test func aCallThatIsOverWhenThePushArrivesIsEndedByTheCheck() async throws {
         let call = try await alice.call("bob")
@@ -155,11 +183,57 @@ import Testing
     @Test func theTokenIsRegisteredWithTheConnection() async throws {
         let registry = try #require(PKPushRegistry.made)
         registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
-        var events = bob.events.makeAsyncIterator()
         try await bob.connect()
-        while let event = await events.next(), event != .online {}
-        // The service in memory sends no pushes, and says so: the app is not disturbed.
-        #expect(bob.connectionState == .connected)
+        let registration = Request.Body.pushRegister(
+            .init(platform: .apnsVoIP, app: .standard, target: .token("ab01")))
+        try await until("the registration") { requests.all.contains(registration) }
+        let count = requests.all.count { $0 == registration }
+        service.breakConnections(of: "bob")
+        try await until("the registration of the next connection") {
+            requests.all.count { $0 == registration } > count
+        }
+    }
+}
+
+/// The requests that the phone has sent, each once.
+private final class Requests: Sendable {
+    private let sent = Mutex<[Request]>([])
+
+    var all: [Request.Body] { sent.withLock { $0.map(\.body) } }
+
+    func add(_ request: Request) {
+        sent.withLock { sent in
+            if !sent.contains(where: { $0.id == request.id }) { sent.append(request) }
+        }
+    }
+}
+
+private struct Recorder: BellwireTransport {
+    let transport: any BellwireTransport
+    let requests: Requests
+
+    init(_ transport: any BellwireTransport, _ requests: Requests) {
+        (self.transport, self.requests) = (transport, requests)
+    }
+
+    func connect(
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        Connection(connection: try await transport.connect(request, events: events), requests: requests)
+    }
+
+    private struct Connection: BellwireTransportConnection {
+        let connection: any BellwireTransportConnection
+        let requests: Requests
+
+        func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
+            if case .success(.request(let request)) = UpMessage.decode(message.payload) { requests.add(request) }
+            try connection.publish(message)
+        }
+
+        func probe() { connection.probe() }
+
+        func close() async { await connection.close() }
     }
 }
 

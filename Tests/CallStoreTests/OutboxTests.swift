@@ -431,10 +431,12 @@ import Testing
             var random = SplitMix64(seed: seed)
             let test = try open(kind)
             let rule = try open(.memory)
+            var stopwatch = Stopwatch()
             var held: [WorkerID: [OutboxItem]] = [:]
             var workers = [WorkerID("w1"), WorkerID("w2")]
             var revisions: [String: Int] = [:]
             for step in 1...100 {
+                try rule.pass(stopwatch.lap())
                 let place: Comment = "\(kind), seed \(seed), step \(step)"
                 let number = Int(random.next() % 2)
                 let worker = workers[number]

@@ -336,18 +336,6 @@ import Testing
     }
 }
 
-/// The clock of a store under test is this machine's, that of the rule stands still by itself.
-private struct Stopwatch {
-    private var last = ContinuousClock.now
-
-    /// Whole milliseconds since the last time.
-    mutating func lap() -> Milliseconds {
-        let passed = Milliseconds((ContinuousClock.now - last) / .milliseconds(1))
-        last += .milliseconds(passed)
-        return passed
-    }
-}
-
 extension StoreUnderTest {
     /// Registrations and the queue of pushes, whose answers are waited for.
     var pushes: BlockingPushes { BlockingPushes(store) }

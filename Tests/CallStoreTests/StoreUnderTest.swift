@@ -146,6 +146,18 @@ final class TemporaryFile {
     }
 }
 
+/// The clock of a store under test is this machine's, that of the rule stands still by itself.
+struct Stopwatch {
+    private var last = ContinuousClock.now
+
+    /// Whole milliseconds since the last time.
+    mutating func lap() -> Milliseconds {
+        let passed = Milliseconds((ContinuousClock.now - last) / .milliseconds(1))
+        last += .milliseconds(passed)
+        return passed
+    }
+}
+
 // MARK: What is stored
 
 let alice = UserID("alice")!

@@ -137,7 +137,8 @@ def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
             bob.expect("call.invited", call)
             longest = max(longest, time.monotonic() - asked)
             alice.cancel(call)
-        assert longest < 0.5, longest
+        # A call that waited for the broker that hangs would wait for seconds.
+        assert longest < 2, longest
     assert fleet.await_state(1, "serving", 15) < 15
     carol = fleet.phone(1, fleet.user("carol"))
     call = alice.invite(carol)
@@ -234,6 +235,8 @@ def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> Non
         return Fleet.states(service)[name]
 
     wait_until(lambda: state() == "serving", 10, "the broker serves")
+    # A broker that has never delivered a canary may be one that refuses them, and is not judged.
+    wait_until(lambda: proxy.delivered > 0, 10, "a canary came back")
     proxy.is_mute = True
     began = time.monotonic()
     wait_until(lambda: state() == "suspected", 10, "the broker is suspected")

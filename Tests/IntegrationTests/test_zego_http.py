@@ -544,9 +544,9 @@ def test_a_stream_ends_when_its_key_is_taken_away(rig: Rig, tmp_path: Path) -> N
 
 def test_a_user_who_asks_too_often_is_refused_and_others_are_not(site: Site) -> None:
     alice, bob = site.user("alice", listens=False), site.user("bob", listens=False)
-    answers = [alice.beat("none") for _ in range(150)]
-    assert {answer.status for answer in answers} == {404, 429}
-    limited = next(answer for answer in answers if answer.status == 429)
+    # A slow machine asks hardly faster than the limit allows.
+    limited = next((answer for answer in (alice.beat("none") for _ in range(1_500)) if answer.status != 404), None)
+    assert limited is not None and limited.status == 429
     assert limited.body["code"] == 1001 and limited.headers["retry-after"] == "1"
     refused(bob.beat("none"), 404, 1001)
 

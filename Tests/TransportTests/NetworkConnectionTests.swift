@@ -36,7 +36,7 @@ import Testing
         let broker = try Broker(directory)
         broker.freeze()
         let attempt = Task { try await Device(Carrier.network.transport(broker.port)) }
-        try await Task.sleep(for: .milliseconds(50))
+        try await eventually { !NWConnection.all.isEmpty }
         let start = ContinuousClock.now
         attempt.cancel()
         let result = await attempt.result

@@ -87,7 +87,7 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
         let failure = await withTaskCancellationHandler {
             await withCheckedContinuation { waiter in made.start { waiter.resume(returning: $0) } }
         } onCancel: {
-            made.queue.async { made.end(Self.givenUp) }
+            made.queue.async { made.end(Self.givenUp, isOwn: true) }
         }
         if let failure { throw failure }
         return made
@@ -211,19 +211,19 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     }
 
     func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
-        let problem = outbox.withLock { outbox -> String? in
-            guard !outbox.isOver else { return "" }
+        let (isOver, problem) = outbox.withLock { outbox -> (Bool, String?) in
+            guard !outbox.isOver else { return (true, nil) }
             guard message.packetSize <= outbox.largestPacket else {
-                return "the message is larger than the broker accepts"
+                return (false, "the message is larger than the broker accepts")
             }
             guard outbox.backlog + outbox.queued < Bounds.mostBacklog else {
-                return "\(Bounds.mostBacklog) messages wait for the broker"
+                return (false, "\(Bounds.mostBacklog) messages wait for the broker")
             }
             outbox.queued += 1
-            return nil
+            return (false, nil)
         }
         // A lost connection drops the message.
-        if problem == "" { return }
+        if isOver { return }
         if let problem { throw BellwireTransportError(.invalid, problem) }
         queue.async { [self] in
             // Both counts change together, so that the bound holds at each moment.
@@ -293,10 +293,11 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
         end(MQTTError(kind: kind, message: "\(broker): \(reason)"))
     }
 
-    private func end(_ error: MQTTError) {
+    /// Ends the connection. `isOwn` says that this side has given up, so that the broker is not suspected.
+    private func end(_ error: MQTTError, isOwn: Bool = false) {
         guard !isOver else { return }
         isOver = true
-        let wasConnecting = isReady && session.state == .connecting && error.message != Self.givenUp.message
+        let wasConnecting = isReady && session.state == .connecting && !isOwn
         session.close(error.message)
         outbox.withLock { $0.isOver = true }
         timer?.cancel()

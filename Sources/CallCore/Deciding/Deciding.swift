@@ -54,7 +54,7 @@ package struct Deciding {
         return decision
     }
 
-    private func isReachable(_ device: DeviceAddress) throws(Undecided) -> Bool {
+    func isReachable(_ device: DeviceAddress) throws(Undecided) -> Bool {
         let presence = try facts.presence(of: [device.userID])
         return (presence[device.userID] ?? []).contains {
             $0.device == device && $0.isReachable(at: now, lease: settings.presence.lease)

@@ -21,13 +21,20 @@ extension BatchService {
         for (change, hasEnded) in zip(changes, hasEnded) {
             context.counters.add(.presence, hasEnded ? change.reason.rawValue : "stale")
         }
+        return try await tellCalls(of: gone.map { ($0.session.device, $0.reason) })
+    }
+
+    /// Tells the calls of the devices' users that the devices went offline; `since` is the time when their broker was last
+    /// heard, for devices that were lost with it. Returns whether all calls were told.
+    func tellCalls(
+        of gone: [(device: DeviceAddress, reason: PresenceMessage.OfflineReason)], since: Milliseconds? = nil
+    ) async throws(StoreError) -> Bool {
         guard !gone.isEmpty else { return true }
-        let calls = try await liveCalls(
-            of: gone.map(\.session.device.userID), limit: ServiceBounds.callsPerWelcome)
+        let calls = try await liveCalls(of: gone.map(\.device.userID), limit: ServiceBounds.callsPerWelcome)
         var areAllTold = true
         var works = WorkList<CallID, CallEvent>()
-        for (change, callIDs) in zip(gone, calls) {
-            for callID in callIDs { works.append(.wentOffline(change.session.device, change.reason), to: callID) }
+        for ((device, reason), callIDs) in zip(gone, calls) {
+            for callID in callIDs { works.append(.wentOffline(device, reason, since: since), to: callID) }
             guard works.works.count >= ServiceBounds.callsPerPresence else { continue }
             if await !serveCalls(works.works).isEmpty { areAllTold = false }
             works = WorkList()

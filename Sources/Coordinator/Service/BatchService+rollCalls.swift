@@ -46,19 +46,8 @@ extension BatchService {
 
     /// Tells the calls of devices that were lost with their broker. Returns whether all calls were told.
     private func serveLost(_ devices: [DevicePresence], since: Milliseconds) async throws(StoreError) -> Bool {
-        guard !devices.isEmpty else { return true }
         context.counters.add(.presence, PresenceMessage.OfflineReason.lost.rawValue, devices.count)
-        let calls = try await liveCalls(of: devices.map(\.device.userID), limit: ServiceBounds.callsPerWelcome)
-        var areAllTold = true
-        var works = WorkList<CallID, CallEvent>()
-        for (device, callIDs) in zip(devices, calls) {
-            for callID in callIDs { works.append(.wentOffline(device.device, .lost, since: since), to: callID) }
-            guard works.works.count >= ServiceBounds.callsPerPresence else { continue }
-            if await !serveCalls(works.works).isEmpty { areAllTold = false }
-            works = WorkList()
-        }
-        if await !serveCalls(works.works).isEmpty { areAllTold = false }
-        return areAllTold
+        return try await tellCalls(of: devices.map { ($0.device, .lost) }, since: since)
     }
 
     /// Asks a device for a new session: the device was online before its broker was away, and was not heard since.

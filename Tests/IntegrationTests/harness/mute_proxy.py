@@ -16,6 +16,8 @@ class MuteProxy:
     def __init__(self, broker_port: int) -> None:
         self.port = free_port()
         self.is_mute = False
+        self.delivered = 0
+        """The PUBLISH packets that were passed on to clients."""
         self._broker_port = broker_port
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -57,8 +59,10 @@ class MuteProxy:
                     if byte[0] < 128:
                         break
                 packet += stream.read(length)
-                if not (self.is_mute and head[0] >> 4 == _PUBLISH):
+                is_publish = head[0] >> 4 == _PUBLISH
+                if not (self.is_mute and is_publish):
                     client.sendall(packet)
+                    self.delivered += is_publish
         except (OSError, IndexError):
             pass
         _end(client)

@@ -13,10 +13,7 @@ extension Deciding {
         var isInviterOnline = false
         if let device = machine.call.members[0].device {
             let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
-            isInviterOnline =
-                presence[inviter.userID]?.contains {
-                    $0.device == inviter && $0.isReachable(at: now, lease: settings.presence.lease)
-                } ?? false
+            isInviterOnline = try isReachable(inviter)
         }
         decision.subject.machine?.deadlineReached(
             CallMachine.DeadlineContext(

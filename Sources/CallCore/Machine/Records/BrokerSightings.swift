@@ -35,7 +35,7 @@ package struct BrokerSighting: Equatable, Sendable {
 }
 
 /// A report of a coordinator that listens at a broker at least. Each coordinator reports about once a second.
-package struct BrokerReport: Equatable, Sendable {
+package struct BrokerReport: Sendable {
     /// A name of a roll call that does not recur.
     package struct RollCallName: Equatable, Sendable {
         package let broker: BrokerName
@@ -63,11 +63,6 @@ package struct BrokerReport: Equatable, Sendable {
         self.coordinator = String(coordinator.map { $0.isNewline ? " " : $0 })
         self.patience = patience
         self.memory = memory
-    }
-
-    package static func == (one: BrokerReport, other: BrokerReport) -> Bool {
-        one.coordinator == other.coordinator && one.finished == other.finished && one.patience == other.patience
-            && one.memory == other.memory && one.heard.elementsEqual(other.heard, by: ==)
     }
 }
 
