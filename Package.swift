@@ -64,6 +64,10 @@ let sdkProducts: [Product] = [
 
 let appleProducts: [Product] = [.library(name: "BellwireCallKit", targets: ["BellwireCallKit"])]
 
+/// The commit that `bellwire --version` names. The environment tells it where the build has no git, as in a container.
+let commit = (Context.environment["BELLWIRE_COMMIT"] ?? Context.gitInformation?.currentCommit ?? "unknown")
+    .prefix(12).filter { $0.isASCII && ($0.isLetter || $0.isNumber) }
+
 /// C libraries come from apt through module maps; `scripts/deps` installs them.
 let service: [Target] = [
     .systemLibrary(name: "CSQLite"),
@@ -72,7 +76,7 @@ let service: [Target] = [
     .systemLibrary(name: "CMosquitto"),
     .systemLibrary(name: "CMosquittoBroker"),
     .systemLibrary(name: "CCurl"),
-    .target(name: "CProcess"),
+    .target(name: "CProcess", cSettings: [.define("BELLWIRE_COMMIT", to: "\"\(commit)\"")]),
     .target(name: "CBrokerSocket"),
     .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from . import report, tests
 from .citations import audit
-from .client import Machines, SwiftMachines, WebMachines
+from .client import Machines, WebMachines, kotlin_machines, swift_machines
 from .contract import Schemas
 from .options import Options, parse
 from .runner import NothingToTest, Result, Runner, timings
@@ -66,7 +66,9 @@ def _machines(options: Options) -> Machines | None:
             assert options.websocket
             return WebMachines(options.websocket, broker.ca)
         case "swift" | "swift-mosquitto":
-            return SwiftMachines(broker, "mosquitto" if options.device.endswith("mosquitto") else "own")
+            return swift_machines(broker, "mosquitto" if options.device.endswith("mosquitto") else "own")
+        case "kotlin":
+            return kotlin_machines(broker)
     return None
 
 

@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--topic-root", default="bellwire/v1", help="the root of all topics")
     add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
     sdks = "an SDK's machine, wherever a test's device keeps to the rules; swift-mosquitto: the Swift SDK over libmosquitto"
-    add("--device", choices=("python", "web", "swift", "swift-mosquitto"), default="python", help=sdks)
+    add("--device", choices=("python", "web", "swift", "swift-mosquitto", "kotlin"), default="python", help=sdks)
     add("--websocket", metavar="URL", help="with --device web: the broker's URL for browsers, ws:// or wss://; by default --broker")
     add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
     add("--list", action="store_true", help="lists the tests")

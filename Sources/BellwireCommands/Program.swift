@@ -1,6 +1,10 @@
+import CProcess
 import Glibc
 
 package let bellwireVersion = "0.2.0"
+
+/// The first digits of the commit that was built, or `unknown`.
+package let bellwireCommit = String(cString: bellwire_commit())
 
 /// A program of subcommands: the first word names the subcommand, and the other words are its arguments.
 package struct Program {
@@ -26,7 +30,7 @@ package struct Program {
         do {
             switch command {
             case "help", "--help", "-h": print(help)
-            case "version", "--version": print("\(name) \(bellwireVersion)")
+            case "version", "--version": print("\(name) \(bellwireVersion) (\(bellwireCommit))")
             default:
                 guard try run(command, words) else {
                     throw UsageError("\(name): unknown command \(command); see \(name) help")

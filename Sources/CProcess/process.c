@@ -23,3 +23,5 @@ pid_t bellwire_spawn_bound_child(const char *path, char *const argv[], int log_d
     execv(path, argv);
     _exit(127);
 }
+
+const char *bellwire_commit(void) { return BELLWIRE_COMMIT; }

@@ -41,3 +41,12 @@ def test_the_swift_sdk_conforms_over_libmosquitto(tmp_path: Path) -> None:
         output = check(broker, "--device", "swift-mosquitto", "-k", "^[15]", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 90 and by_hand <= 40, f"{with_machine} with the machine, {by_hand} by hand"
+
+
+@pytest.mark.timeout(300)
+def test_the_kotlin_sdk_conforms_as_the_device(tmp_path: Path) -> None:
+    """The Kotlin SDK's machine, driver and MQTT over TCP, all devices in one JVM."""
+    with whole_deployment(tmp_path) as (broker, push):
+        output = check(broker, "--device", "kotlin", *push, *told(SHORT))
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"

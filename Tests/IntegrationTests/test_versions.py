@@ -6,7 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from harness import run
+from harness import World, run
+from harness.gateway import Gateway
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +20,9 @@ def stated(path: str, pattern: str) -> list[str]:
 
 def test_every_place_states_the_same_version() -> None:
     version = stated("CHANGELOG.md", r"^## (\d+\.\d+\.\d+)$")[0]
-    assert run("--version").stdout == f"bellwire {version}\n"
+    assert re.fullmatch(rf"bellwire {re.escape(version)} \((?:[0-9a-f]{{12}}|unknown)\)\n", run("--version").stdout)
+    assert stated("clients/kotlin/build.gradle.kts", r'^version = "(.+)"$') == [version]
+    assert stated("clients/kotlin/android/build.gradle.kts", r'"org.bellwire:bellwire:(.+)"') == [version]
     assert json.loads((ROOT / "clients/web/package.json").read_text())["version"] == version
     for path in ("docs/openapi.yaml", "docs/asyncapi.yaml"):
         assert stated(path, r"^  version: (.+)$") == [version]
@@ -37,3 +40,23 @@ def test_the_changes_name_the_formats_of_the_stores() -> None:
     assert stated("CHANGELOG.md", r"Formats: (SQLite \d+, Redis \d+)\.")[0] == f"SQLite {sqlite}, Redis {redis}"
     for name in (f"sqlite-{sqlite}", f"redis-{redis}"):
         assert (ROOT / "Tests/StoreFormats" / f"{name}.txt").stat().st_size > 1_000
+
+
+def test_metrics_name_the_build_and_the_process(world: World, tmp_path: Path) -> None:
+    """As every Prometheus client library does."""
+    gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
+    version, commit = re.findall(r"\S+ (\S+) \((\w+)\)", run("--version").stdout)[0]
+    try:
+        for process in (world.service, gateway):
+            metrics = process.metrics()
+            assert metrics[f'bellwire_build_info{{version="{version}",commit="{commit}"}}'] == 1
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            resident = int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+            assert abs(metrics["process_resident_memory_bytes"] - resident) < 8_000_000
+            assert metrics["process_virtual_memory_bytes"] > metrics["process_resident_memory_bytes"]
+            started = Path(f"/proc/{process.pid}").stat().st_ctime
+            assert abs(metrics["process_start_time_seconds"] - started) < 5
+            assert 0 < metrics["process_cpu_seconds_total"] < 600
+            assert 3 < metrics["process_open_fds"] < metrics["process_max_fds"]
+    finally:
+        gateway.stop()

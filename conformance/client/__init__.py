@@ -5,7 +5,7 @@ from .device import QUIET, Deployment, Device, Request, users
 from .endpoint import BACKOFF, Endpoint, Will, ack_of, encode, without_none
 from .gateway import Gateway
 from .machine import BeyondMachine, MachineDevice, why_no_machine
-from .machines import Machines, SwiftMachines, WebMachines
+from .machines import Machines, WebMachines, kotlin_machines, swift_machines
 from .message import Journal, Message
 from .topics import ROOT, decode_level, encode_user
 
@@ -25,7 +25,6 @@ __all__ = [
     "Machines",
     "Message",
     "Request",
-    "SwiftMachines",
     "Version",
     "WebMachines",
     "Will",
@@ -34,9 +33,11 @@ __all__ = [
     "decode_level",
     "encode",
     "encode_user",
+    "kotlin_machines",
     "make_client",
     "no_delay",
     "stop_loop",
+    "swift_machines",
     "users",
     "why_no_machine",
     "without_none",

@@ -180,14 +180,12 @@ class WebMachines(Machines):
                 device.reported(told)
 
 
-class SwiftMachines(Machines):
-    """Devices that are the Swift SDK. Each device has a wire of its own to the broker, which shows its packets."""
+class WiredMachines(Machines):
+    """Devices that speak MQTT over TCP. Each device has a wire of its own to the broker, which shows its packets."""
 
-    name = "the Swift SDK"
-
-    def __init__(self, broker: Broker, transport: str) -> None:
-        """`transport`: `own` or `mosquitto`. Raises OSError when the devices were not built."""
-        super().__init__([str(_devices()), transport], {})
+    def __init__(self, name: str, broker: Broker, command: list[str]) -> None:
+        self.name = name
+        super().__init__(command, {})
         self._exchange = Exchange(broker)
         self._wires: dict[int, Wire] = {}
 
@@ -226,7 +224,22 @@ def _noting(device: Listener, hear: Callable[..., None]) -> Callable[..., None]:
     return heard
 
 
-def _devices() -> Path:
+def swift_machines(broker: Broker, transport: str) -> Machines:
+    """`transport`: `own` or `mosquitto`. Raises OSError when the devices were not built."""
+    return WiredMachines("the Swift SDK", broker, [str(_swift_devices()), transport])
+
+
+def kotlin_machines(broker: Broker) -> Machines:
+    """Raises OSError when Java or Kotlin's compiler is missing."""
+    built = subprocess.run([_PROJECT / "scripts/kotlin", "--classpath"], capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        raise OSError(f"scripts/kotlin could not build the Kotlin SDK: {built.stderr[-2000:]}")
+    # Hundreds of devices, with three threads each.
+    command = [_tool("java"), "-Xss256k", "-cp", built.stdout.strip(), "org.bellwire.ConformanceDevicesKt"]
+    return WiredMachines("the Kotlin SDK", broker, command)
+
+
+def _swift_devices() -> Path:
     """Returns the newer of the two builds."""
     built = [_PROJECT / f".build/{kind}/conformance-devices" for kind in ("release", "debug")]
     built = [path for path in built if path.exists()]
@@ -238,5 +251,5 @@ def _devices() -> Path:
 def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise OSError(f"--device web needs {name} (apt-get install nodejs esbuild; Node 20 or later)")
+        raise OSError(f"no {name} here (--device web: apt-get install nodejs esbuild; kotlin: openjdk-17-jre-headless)")
     return found

@@ -81,10 +81,10 @@ func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: Me
     return all.compactMap(\.self)
 }
 
-/// Returns the metrics of all workers, in the Prometheus text format.
+/// Returns the metrics of all workers and of the process, in the Prometheus text format.
 func allMetrics(
     _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?
 ) -> @Sendable () -> String {
     let metrics = [webhooks?.metrics, push?.metrics, media?.metrics].compactMap(\.self)
-    return { metrics.map { $0() }.joined() }
+    return { metrics.map { $0() }.joined() + ProcessMetrics.text }
 }

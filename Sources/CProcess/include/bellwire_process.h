@@ -6,3 +6,6 @@
 /// that lives as long as this process, because the kernel ends the child when the calling thread ends. Returns the
 /// process id, or -1 with errno.
 pid_t bellwire_spawn_bound_child(const char *path, char *const argv[], int log_descriptor);
+
+/// The first digits of the commit that was built, or `unknown`.
+const char *bellwire_commit(void);

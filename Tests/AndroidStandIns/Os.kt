@@ -1,0 +1,40 @@
+package android.os
+
+interface Parcelable
+
+class Bundle {
+    val values = mutableMapOf<String, Parcelable?>()
+
+    fun putParcelable(name: String, value: Parcelable?) {
+        values[name] = value
+    }
+}
+
+class Build {
+    object VERSION {
+        @JvmField
+        val SDK_INT = 34
+    }
+
+    object VERSION_CODES {
+        const val TIRAMISU = 33
+    }
+}
+
+class Looper private constructor() {
+    companion object {
+        private val main = Looper()
+
+        @JvmStatic
+        fun getMainLooper(): Looper = main
+    }
+}
+
+class Handler(looper: Looper) {
+    fun postDelayed(task: () -> Unit, milliseconds: Long): Boolean = delayed.add(milliseconds to task)
+
+    companion object {
+        /** What waits, with its milliseconds. */
+        val delayed = mutableListOf<Pair<Long, () -> Unit>>()
+    }
+}

@@ -1,0 +1,96 @@
+package org.bellwire.android
+
+import android.app.PendingIntent
+import android.content.ComponentName
+import android.content.Context
+import android.net.Uri
+import android.os.*
+import android.telecom.*
+import java.util.concurrent.ConcurrentHashMap
+
+/** The phone's Telecom service, which decides which of several calls sounds. The app shows its calls itself. */
+internal object Telecom {
+    /** A ringing call of this app. `onAnswer`, `onReject` and `onDisconnect` come from a car, a watch or a headset. */
+    class Ring(val callID: String, val caller: String, val accept: PendingIntent, val decline: PendingIntent, val show: () -> Unit) :
+        Connection() {
+        override fun onShowIncomingCallUi() = show()
+        override fun onAnswer() = accept.sendIfThere()
+        override fun onReject() = decline.sendIfThere()
+        override fun onDisconnect() {
+            if (state == STATE_ACTIVE) BellwireAndroid.settings?.hungUp?.invoke(callID) else onReject()
+        }
+
+        fun end(cause: Int) {
+            setDisconnected(DisconnectCause(cause))
+            destroy()
+        }
+    }
+
+    /** The calls that Telecom knows or is told of, by call id. */
+    private val rings = ConcurrentHashMap<String, Ring>()
+
+    /** The features of phones with Telecom: before Android 13, and from then on. */
+    private val features = listOf("android.software.connectionservice", "android.software.telecom")
+
+    private fun account(context: Context) =
+        PhoneAccountHandle(ComponentName(context, BellwireConnectionService::class.java), "bellwire")
+
+    private fun manager(context: Context): TelecomManager? =
+        context.getSystemService(TelecomManager::class.java)?.takeIf { features.any(context.packageManager::hasSystemFeature) }
+
+    fun register(context: Context) {
+        val account = PhoneAccount.builder(account(context), context.applicationInfo.loadLabel(context.packageManager))
+        manager(context)?.registerPhoneAccount(account.setCapabilities(PhoneAccount.CAPABILITY_SELF_MANAGED).build())
+    }
+
+    /**
+     * Tells Telecom of a call that rings for `milliseconds`. Returns whether Telecom took the call; Telecom then has the
+     * call shown.
+     */
+    fun announce(context: Context, callID: String, ring: Ring, milliseconds: Long): Boolean {
+        val telecom = manager(context) ?: return false
+        val extras = Bundle()
+        extras.putParcelable(TelecomManager.EXTRA_INCOMING_CALL_ADDRESS, Uri.fromParts("bellwire", callID, null))
+        // The user was cancelled and invited again.
+        rings.put(callID, ring)?.end(DisconnectCause.CANCELED)
+        Handler(Looper.getMainLooper()).postDelayed({
+            if (ring.state == Connection.STATE_RINGING && rings[callID] === ring) ended(callID, DisconnectCause.MISSED)
+        }, milliseconds)
+        return try {
+            telecom.addNewIncomingCall(account(context), extras)
+            true
+        } catch (_: SecurityException) {
+            // The permission MANAGE_OWN_CALLS is missing, or the user turned the account off.
+            rings.remove(callID)
+            false
+        }
+    }
+
+    fun ring(request: ConnectionRequest?): Ring? = request?.address?.schemeSpecificPart?.let(rings::get)
+
+    fun refused(request: ConnectionRequest?): Ring? = request?.address?.schemeSpecificPart?.let(rings::remove)
+
+    fun answered(callID: String): Unit? = rings[callID]?.setActive()
+
+    fun ended(callID: String, cause: Int): Unit? = rings.remove(callID)?.end(cause)
+}
+
+/** The notification, and its intents with it, may be gone. */
+private fun PendingIntent.sendIfThere() = runCatching { send() }.getOrDefault(Unit)
+
+/** In the manifest, with the permission `android.permission.BIND_TELECOM_CONNECTION_SERVICE`. */
+public class BellwireConnectionService : ConnectionService() {
+    override fun onCreateIncomingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection {
+        val ring = Telecom.ring(request) ?: return Connection.createCanceledConnection()
+        ring.setConnectionProperties(Connection.PROPERTY_SELF_MANAGED)
+        ring.setAudioModeIsVoip(true)
+        ring.setCallerDisplayName(ring.caller, TelecomManager.PRESENTATION_ALLOWED)
+        ring.setRinging()
+        return ring
+    }
+
+    /** A call that Telecom does not take, as during another call, rings by its notification alone. */
+    override fun onCreateIncomingConnectionFailed(account: PhoneAccountHandle?, request: ConnectionRequest?) {
+        Telecom.refused(request)?.show?.invoke()
+    }
+}

@@ -1,0 +1,287 @@
+package org.bellwire.android
+
+import android.app.Activity
+import android.app.Notification
+import android.app.NotificationManager
+import android.content.Context
+import android.content.Intent
+import android.net.Uri
+import android.os.Handler
+import android.telecom.Connection
+import android.telecom.ConnectionRequest
+import android.telecom.DisconnectCause
+import android.telecom.TelecomManager
+import androidx.core.app.NotificationManagerCompat
+import androidx.core.content.ContextCompat
+import com.google.firebase.messaging.RemoteMessage
+import com.sun.net.httpserver.HttpServer
+import org.junit.After
+import org.junit.Assert.assertEquals
+import org.junit.Assert.assertNotNull
+import org.junit.Assert.assertNull
+import org.junit.Assert.assertTrue
+import org.junit.Before
+import org.junit.Test
+import java.net.InetSocketAddress
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.LinkedBlockingQueue
+import java.util.concurrent.TimeUnit
+import kotlin.concurrent.thread
+
+class CallActivity : Activity()
+
+/** Pushes in every order, with stand-ins for Android (Tests/AndroidStandIns). */
+class RingingTest {
+    private val phone = Context()
+    private val telecom = TelecomManager()
+    private val shown = NotificationManagerCompat.shown
+    private val asked = LinkedBlockingQueue<String>()
+
+    /** What the service answers to the ring check; null for 404. */
+    @Volatile
+    private var answer: String? = null
+    private val service = HttpServer.create(InetSocketAddress("127.0.0.1", 0), 0).apply {
+        createContext("/") { exchange ->
+            asked += "${exchange.requestMethod} ${exchange.requestURI}"
+            val text = answer
+            exchange.sendResponseHeaders(if (text == null) 404 else 200, text?.length?.toLong() ?: -1)
+            text?.let { exchange.responseBody.write(it.toByteArray()) }
+            exchange.close()
+        }
+        start()
+    }
+    private val check get() = "http://127.0.0.1:${service.address.port}/v1/ring/c?user=bob&key=k"
+
+    @Before
+    fun begin() {
+        shown.clear()
+        ContextCompat.mayNotify = true
+        phone.services[NotificationManager::class.java] = NotificationManager()
+        phone.services[TelecomManager::class.java] = telecom
+        configure()
+    }
+
+    private val declined = mutableListOf<String>()
+    private val hungUp = mutableListOf<String>()
+
+    private fun configure() = BellwireAndroid.configure(
+        phone,
+        BellwireAndroid.Settings(
+            CallActivity::class.java, callIcon = 7, declined = { declined += it }, hungUp = { hungUp += it },
+        ),
+    )
+
+    @After
+    fun end() = service.stop(0)
+
+    private fun take(kind: String, revision: Int, rest: String = "", callID: String = "c") = Ringing(phone).take(
+        """{"kind":"$kind","callID":"$callID","revision":$revision,"inviter":"alice","name":"Alice","title":"Missed","body":"calls","expiresIn":30000$rest}""",
+    )
+
+    private val ringing: Notification? get() = shown["c" to Ringing.RINGING]
+    private val missed: Notification? get() = shown["c" to Ringing.MISSED]
+
+    @Test
+    fun aRingIsShownUntilItsEnd() {
+        take("ring", 1)
+        assertEquals("Alice", ringing!!.title)
+        assertEquals(30_000, ringing!!.timeoutAfter)
+        assertTrue("the sound goes on", ringing!!.flags and Notification.FLAG_INSISTENT != 0)
+        assertEquals("accept", ringing!!.accept!!.intent.action)
+        take("stop", 2)
+        assertNull(ringing)
+        assertNull(missed)
+    }
+
+    @Test
+    fun noPushUndoesALaterOne() {
+        val isRinging = mapOf(
+            listOf("ring 1", "stop 2") to false,
+            listOf("stop 2", "ring 1") to false,
+            // Cancelled and invited again: the stop of the first invitation is late.
+            listOf("ring 1", "ring 5", "stop 2") to true,
+            listOf("ring 5", "ring 1", "stop 2") to true,
+            listOf("ring 5", "missed 2") to true,
+            listOf("ring 1", "stop 2", "ring 5") to true,
+            // Pushes come twice.
+            listOf("ring 1", "ring 1") to true,
+            listOf("ring 2", "stop 2", "ring 2") to false,
+        )
+        for ((pushes, expected) in isRinging) {
+            val id = pushes.joinToString("-").replace(" ", "")
+            for (push in pushes) take(push.substringBefore(" "), push.substringAfter(" ").toInt(), callID = id)
+            assertEquals("$pushes", expected, (id to Ringing.RINGING) in shown)
+        }
+    }
+
+    @Test
+    fun aMissedCallIsShownOnceAndAnswersNothing() {
+        take("ring", 1)
+        take("missed", 2)
+        assertNull(ringing)
+        assertEquals("Missed", missed!!.title)
+        shown.clear()
+        take("missed", 2)
+        assertNull(missed)
+        take("later kind", 3)
+        Ringing(phone).take("no JSON")
+        Ringing(phone).take("[]")
+        assertTrue(shown.isEmpty())
+    }
+
+    @Test
+    fun theServiceIsAskedWhetherTheCallStillRings() {
+        answer = """{"ringing":true,"expiresIn":12000}"""
+        take("ring", 1, ""","check":"$check"""")
+        assertEquals("GET /v1/ring/c?user=bob&key=k", asked.poll(5, TimeUnit.SECONDS))
+        assertEquals(12_000, ringing!!.timeoutAfter)
+        answer = """{"ringing":false}"""
+        take("ring", 5, ""","check":"$check"""")
+        assertNull(ringing)
+        answer = """{"ringing":true,"expiresIn":0}"""
+        take("ring", 6, ""","check":"$check"""")
+        assertNull("a notification without a timeout would ring for ever", ringing)
+        // A service that knows nothing, and one that cannot be reached.
+        answer = null
+        take("ring", 7, ""","check":"$check"""")
+        assertEquals(30_000, ringing!!.timeoutAfter)
+        take("ring", 8, ""","check":"http://127.0.0.1:1/"""")
+        assertEquals(30_000, ringing!!.timeoutAfter)
+    }
+
+    @Test
+    fun aStopThatComesWhileTheServiceIsAskedCounts() {
+        val isAsked = CountDownLatch(1)
+        val mayAnswer = CountDownLatch(1)
+        service.createContext("/slow") { exchange ->
+            isAsked.countDown()
+            mayAnswer.await(5, TimeUnit.SECONDS)
+            exchange.sendResponseHeaders(200, 16)
+            exchange.responseBody.write("""{"ringing":true}""".toByteArray())
+            exchange.close()
+        }
+        val taking = thread { take("ring", 1, ""","check":"http://127.0.0.1:${service.address.port}/slow"""") }
+        assertTrue(isAsked.await(5, TimeUnit.SECONDS))
+        take("stop", 2)
+        mayAnswer.countDown()
+        taking.join(5_000)
+        assertNull(ringing)
+    }
+
+    @Test
+    fun aCallIsDeclinedFromItsNotification() {
+        answer = """{"ringing":true}"""
+        take("ring", 1, ""","check":"$check"""")
+        assertNotNull(asked.poll(5, TimeUnit.SECONDS))
+        // The app's client tells of the same call.
+        Ringing(phone).ring("c", "Alice", "calls", 30_000)
+        val receiver = DeclineReceiver()
+        receiver.onReceive(phone, ringing!!.decline!!.intent)
+        assertNull(ringing)
+        assertEquals("POST /v1/ring/c/reject?user=bob&key=k", asked.poll(5, TimeUnit.SECONDS))
+        assertEquals(listOf("c"), declined)
+        // An intent that says nothing.
+        receiver.onReceive(phone, Intent())
+        assertNull(asked.poll(100, TimeUnit.MILLISECONDS))
+    }
+
+    @Test
+    fun withoutThePermissionNothingIsShown() {
+        ContextCompat.mayNotify = false
+        take("ring", 1)
+        assertTrue(shown.isEmpty())
+    }
+
+    private fun address() = telecom.incoming.last().values[TelecomManager.EXTRA_INCOMING_CALL_ADDRESS] as Uri
+
+    private fun telecomBegins(): Connection =
+        BellwireConnectionService().onCreateIncomingConnection(null, ConnectionRequest(address()))
+
+    @Test
+    fun telecomDecidesWhatSounds() {
+        // The name of the feature before Android 13.
+        phone.packageManager.features += "android.software.connectionservice"
+        configure()
+        assertEquals(1, telecom.accounts.size)
+        take("ring", 1)
+        assertNull("Telecom has not said that the call may ring", ringing)
+        val connection = telecomBegins()
+        assertEquals(Connection.STATE_RINGING, connection.state)
+        connection.onShowIncomingCallUi()
+        // A headset.
+        val accept = ringing!!.accept!!
+        connection.onAnswer()
+        assertEquals(1, accept.sent)
+        Ringing(phone).answered("c")
+        assertNull(ringing)
+        assertEquals(Connection.STATE_ACTIVE, connection.state)
+        connection.onDisconnect()
+        assertEquals(listOf("c"), hungUp)
+        Ringing(phone).stop("c")
+        assertEquals(DisconnectCause.REMOTE, connection.cause)
+        assertTrue(connection.isDestroyed)
+        // What is over is no call for Telecom.
+        assertEquals(0, telecomBegins().state)
+        // What Telecom does not take rings all the same; so does what it may not be told.
+        take("ring", 5)
+        BellwireConnectionService().onCreateIncomingConnectionFailed(null, ConnectionRequest(address()))
+        assertNotNull(ringing)
+        shown.clear()
+        telecom.isForbidden = true
+        take("ring", 6)
+        assertNotNull(ringing)
+    }
+
+    @Test
+    fun telecomHasEachCallOnceAndNoneForever() {
+        phone.packageManager.features += "android.software.telecom"
+        configure()
+        take("ring", 1)
+        val first = telecomBegins()
+        take("ring", 5)
+        val second = telecomBegins()
+        assertTrue("the first invitation was cancelled", first.isDestroyed)
+        // Nobody answers, and no push tells of the end.
+        val (milliseconds, task) = Handler.delayed.last()
+        assertEquals(30_000, milliseconds)
+        task()
+        assertEquals(DisconnectCause.MISSED, second.cause)
+        take("ring", 7)
+        val third = telecomBegins()
+        third.onShowIncomingCallUi()
+        DeclineReceiver().onReceive(phone, ringing!!.decline!!.intent)
+        assertEquals(DisconnectCause.REJECTED, third.cause)
+        Handler.delayed.last().second()
+        assertEquals(DisconnectCause.REJECTED, third.cause)
+    }
+
+    @Test
+    fun firebaseHandsItsMessagesOver() {
+        val tokens = mutableListOf<String>()
+        val service = object : BellwireMessagingService() {
+            override fun tokenChanged(token: String) {
+                tokens += token
+            }
+        }
+        service.onNewToken("t")
+        assertEquals(listOf("t"), tokens)
+        service.onMessageReceived(RemoteMessage(mapOf("other" to "x")))
+        service.onMessageReceived(RemoteMessage(mapOf("bellwire" to """{"kind":"ring","callID":"c","revision":1,"inviter":"alice"}""")))
+        assertEquals("alice", ringing!!.title)
+        assertEquals(60_000, ringing!!.timeoutAfter)
+    }
+
+    @Test
+    fun theCallsThatAreRememberedAreBounded() {
+        for (number in 1..450) take("ring", 1, callID = "c$number")
+        assertTrue(phone.getSharedPreferences("bellwire-pushes", Context.MODE_PRIVATE).all.size <= 200)
+        assertFalseRing("c450")
+    }
+
+    /** A push that comes again does not ring again. */
+    private fun assertFalseRing(callID: String) {
+        shown.clear()
+        take("ring", 1, callID = callID)
+        assertTrue(shown.isEmpty())
+    }
+}

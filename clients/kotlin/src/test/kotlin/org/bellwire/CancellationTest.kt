@@ -1,0 +1,159 @@
+package org.bellwire
+
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.Job
+import kotlinx.coroutines.SupervisorJob
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.joinAll
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withTimeout
+import kotlinx.serialization.json.Json
+import kotlinx.serialization.json.JsonPrimitive
+import kotlinx.serialization.json.jsonObject
+import org.bellwire.transport.Connection
+import org.bellwire.transport.ConnectionHandlers
+import org.bellwire.transport.ConnectionSettings
+import org.bellwire.transport.Transport
+import org.junit.Assert.assertEquals
+import org.junit.Assert.assertTrue
+import org.junit.Test
+import kotlin.concurrent.thread
+import kotlin.random.Random
+
+/** Coroutines and threads that are cancelled wherever they wait. */
+class CancellationTest {
+    /** Every function that waits. */
+    private val waiting: Map<String, suspend (BellwireClient) -> Unit> = mapOf(
+        "connect" to { it.connect() },
+        "call" to { it.call(listOf("bob")) },
+        "join" to { it.join("c") },
+        "get" to { it.get("c") },
+        "trace" to { it.trace("c") },
+        "history" to { it.history() },
+        "send" to { it.send("bob", JsonPrimitive(1), ordered = true) },
+        "users" to { it.users(listOf("bob")) },
+        "update" to { it.update(name = "A") },
+        "block" to { it.block("bob") },
+        "registerPush" to { it.registerPush(Platform.FCM, "t") },
+        "disconnect" to { it.disconnect() },
+    )
+
+    /** Lets the loop and the broker do `steps` things, cancels, and lets the rest happen. */
+    @Test
+    fun aCancelledFunctionLeavesAClientThatWorks() {
+        for ((name, function) in waiting) {
+            for (steps in 0..6) {
+                val world = World()
+                if (name != "connect") world.connect()
+                val scope = CoroutineScope(Dispatchers.Unconfined + SupervisorJob())
+                val job = scope.launch(start = CoroutineStart.UNDISPATCHED) { function(world.client) }
+                repeat(steps) { world.step() }
+                job.cancel()
+                while (world.step()) Unit
+                assertTrue("$name after $steps steps", job.isCompleted)
+                world.connect()
+                var users: Users? = null
+                scope.launch(start = CoroutineStart.UNDISPATCHED) { users = world.client.users(listOf("bob")) }
+                while (world.step()) Unit
+                assertEquals("$name after $steps steps", Users(emptyList(), emptyList()), users)
+                // A cancelled call is cancelled at the service, unless it was never made.
+                assertEquals("$name after $steps steps", 0, world.client.unanswered)
+            }
+        }
+    }
+
+    /** The client, its loop in virtual time, and a service that answers what it is asked. */
+    private class World {
+        private var loop = VirtualLoop()
+        private val broker = FakeBroker()
+        val client = BellwireClient(
+            BellwireClient.Configuration(url = "mqtt://a", user = "alice", device = "phone", transport = broker),
+        ) { VirtualLoop().also { loop = it } }
+        private var accepted = 0
+        private val answered = mutableMapOf<FakeBroker.Link, Int>()
+
+        fun connect() {
+            val scope = CoroutineScope(Dispatchers.Unconfined + SupervisorJob())
+            scope.launch(start = CoroutineStart.UNDISPATCHED) { client.connect() }
+            while (step()) Unit
+            assertEquals(ConnectionState.CONNECTED, client.state.value)
+        }
+
+        /** Does one thing. Returns false when there is nothing to do. */
+        fun step(): Boolean {
+            if (loop.runOne()) return true
+            val link = broker.links.lastOrNull() ?: return false
+            if (accepted < broker.links.size) {
+                accepted = broker.links.size
+                link.accept()
+                return true
+            }
+            val place = answered[link] ?: 0
+            val (topic, payload) = link.published.getOrNull(place) ?: return false
+            answered[link] = place + 1
+            if ("/presence/" in topic) {
+                if ("logout" !in payload) link.welcome()
+            } else {
+                Json.parseToJsonElement(payload).jsonObject.text("id")?.let { id ->
+                    link.handlers.message("""{"type":"response","id":"$id","ok":true,"users":[],"time":1,"call":$CALL}""")
+                }
+            }
+            return true
+        }
+
+        private companion object {
+            const val CALL = """{"callID":"c","revision":1,"mode":"advanced","state":"ended","inviter":"alice","createdAt":1,"timeout":60,""" +
+                """"endReason":"cancelled","members":[{"userID":"alice","state":"accepted","device":"phone","updatedAt":1}]}"""
+        }
+    }
+
+    /** Real threads: many coroutines of many clients, cancelled and interrupted at random. */
+    @Test
+    fun nothingHangsWhenThreadsAreInterruptedAndClientsComeAndGo() = runBlocking(Dispatchers.Default) {
+        val random = Random(1)
+        val client = BellwireClient(BellwireClient.Configuration("mqtt://a", "alice", "phone", transport = Echo()))
+        withTimeout(60_000) {
+            repeat(300) {
+                client.connect()
+                val jobs: List<Job> = List(8) { launch { runCatching { client.users(listOf("bob")) } } }
+                val blocked = thread {
+                    runCatching { runBlocking { client.send("bob", JsonPrimitive(1)) } }
+                }
+                if (random.nextBoolean()) blocked.interrupt()
+                jobs.shuffled(random).take(3).forEach { it.cancelAndJoin() }
+                if (random.nextInt(3) == 0) client.disconnect()
+                jobs.joinAll()
+                blocked.join(10_000)
+                assertTrue("a thread hangs", !blocked.isAlive)
+            }
+            client.disconnect()
+        }
+    }
+
+    /** A broker and a service in the caller's thread. */
+    private class Echo : Transport {
+        override fun connect(settings: ConnectionSettings, handlers: ConnectionHandlers): Connection {
+            val connection = object : Connection {
+                override val backlog = 0
+
+                override fun publish(topic: String, payload: String, expiry: Int?): Boolean {
+                    val json = Json.parseToJsonElement(payload).jsonObject
+                    if (json.isTrue("online")) {
+                        handlers.message("""{"type":"welcome","session":"${json.text("session")}","serverTime":0,"heartbeatInterval":20,"calls":[]}""")
+                    }
+                    json.text("id")?.let { handlers.message("""{"type":"response","id":"$it","ok":true,"users":[]}""") }
+                    return true
+                }
+
+                override fun ask() = Unit
+                override fun close() = Unit
+            }
+            handlers.accepted()
+            handlers.subscribed()
+            return connection
+        }
+    }
+}
