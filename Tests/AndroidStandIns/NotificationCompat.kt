@@ -31,6 +31,7 @@ class NotificationCompat {
         fun setCategory(category: String?) = this
         fun setPriority(priority: Int) = this
         fun setOngoing(isOngoing: Boolean) = this
+        fun setOnlyAlertOnce(isOnce: Boolean) = this
         fun setAutoCancel(isCancelled: Boolean) = this
         fun setTimeoutAfter(milliseconds: Long) = apply { notification.timeoutAfter = milliseconds }
         fun setContentIntent(intent: PendingIntent?) = this

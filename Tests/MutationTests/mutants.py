@@ -769,4 +769,17 @@ MUTANTS = [
         "if !isLive { return before.isLive }",
         "if !isLive { return before.isLive && !mutant }",
     ),
+    # Full outboxes.
+    Mutant(
+        "a full outbox takes from the user with the fewest bytes",
+        "Sources/SQLiteStore/SQLiteCallStore+letters.swift",
+        ".id(endpoint), .integer(Int64(share))\n        ) { $0.text(0) }\n        for owner in owners {",
+        ".id(endpoint), .integer(Int64(mutant ? 0 : share))\n        ) { $0.text(0) }\n        for owner in mutant ? owners.reversed() : owners {",
+    ),
+    Mutant(
+        "a full outbox takes from users who are within a share",
+        CORE + "Records/OutboxShares.swift",
+        "{ room / max(1, users) }",
+        "{ mutant ? 0 : room / max(1, users) }",
+    ),
 ]

@@ -276,14 +276,14 @@ def a_lost_inviting_device_cancels_after_the_grace(scene: Scene) -> None:
 def a_caller_who_comes_back_within_the_grace_goes_on(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
     carol.drop()
-    call = ring(alice, bob)
+    call = ring(alice, bob, timeout=60)
     alice.drop()
     bob.heard_nothing(
         "end at once", lambda m: m.is_event("call.cancelled"), 0, min(1.0, scene.timings.caller_grace / 3)
     )
     alice.connect()
     carol.connect()
-    begun = ring(carol, dave)
+    begun = ring(carol, dave, timeout=60)
     seconds = scene.timings.caller_grace + 2
     bob.heard_nothing("end after the return", lambda m: m.is_event("call.cancelled"), 0, seconds)
     equal("a call that was begun after the return", dave.get(begun)["state"], "ringing")

@@ -13,6 +13,7 @@ import kotlinx.coroutines.flow.StateFlow
 import kotlinx.coroutines.flow.asStateFlow
 import kotlinx.coroutines.flow.map
 import kotlinx.coroutines.launch
+import kotlinx.coroutines.withTimeoutOrNull
 import kotlinx.serialization.json.JsonElement
 import kotlinx.serialization.json.JsonObject
 import org.bellwire.machine.Told
@@ -221,23 +222,29 @@ public class BellwireClient internal constructor(
         if (isPosted) isDone.await()
     }
 
-    /** Ends the client, on its loop. The app's coroutines, which may run in this thread, are told at the very end. */
+    /**
+     * Ends the client, on its loop. Nothing here uses what the next `connect()` uses, once `running` is null. The app's
+     * coroutines, which may run in this thread, are told last.
+     */
     private fun end(ending: Running, error: BellwireException, last: ConnectionState) {
         if (running !== ending) return
         isEnding = true
         ending.driver.stop()
         isEnding = false
-        val (asked, over) = outcomes.values.toList() to calls
+        for (request in outcomes.values.toList()) request.settle(Result.failure(error))
         outcomes.clear()
+        val over = calls
+        known.clear()
+        val answers = completions.toList()
+        completions.clear()
         synchronized(lock) {
             running = null
             standing.value = last
         }
         ending.loop.end()
-        for (request in asked) request.settle(Result.failure(error))
         for (call in over) call.finish("disconnected")
+        for (answer in answers) answer()
         ending.isConnected.completeExceptionally(error)
-        completeAll()
     }
 
     private fun completeAll() {
@@ -316,11 +323,12 @@ public class BellwireClient internal constructor(
     /**
      * Returns the call with this id that rings here or in which this device takes part, as after a push; null when there
      * is none. Connects, and asks the service, so that a connection that was lost unseen, as in a phone that slept, is
-     * replaced. Throws `noResponse`.
+     * replaced. Throws `noResponse` when there is no connection within the time limit of a request, or no response.
      */
     public suspend fun find(callID: String): Call? {
-        connect()
         networkChanged()
+        withTimeoutOrNull(configuration.requestTimeout) { connect() }
+            ?: throw BellwireException("noResponse", problem ?: "the service did not answer")
         try {
             get(callID)
         } catch (exception: BellwireException) {
@@ -517,7 +525,8 @@ public class BellwireClient internal constructor(
             when (told) {
                 is Told.Online -> {
                     standing.value = ConnectionState.CONNECTED
-                    completions += { running.isConnected.complete(Unit) }
+                    val connected = running.isConnected
+                    completions += { connected.complete(Unit) }
                 }
                 is Told.Offline -> {
                     running.isConnected = CompletableDeferred()
@@ -557,8 +566,9 @@ public class BellwireClient internal constructor(
             lastProblem = failure.message
             when {
                 failure.isTakenOver -> giveUp("takenOver", failure.message, ConnectionState.TAKEN_OVER)
+                // The service's own error has told the app already.
                 tokenHasEnded && configuration.token == null ->
-                    giveUp("tokenExpired", failure.message, ConnectionState.TOKEN_EXPIRED)
+                    end(running, BellwireException("tokenExpired", failure.message), ConnectionState.TOKEN_EXPIRED)
                 failure.isRefused && configuration.token == null ->
                     giveUp("refused", failure.message, ConnectionState.REFUSED)
                 failure.isRefused -> {

@@ -158,7 +158,7 @@ internal class Driver(
 
     /** Drops the signal when too much data waits to be sent. */
     fun signal(signal: JsonObject) {
-        if (isStopped || (connection?.backlog ?: 0) > SIGNAL_BACKLOG) return
+        if (isStopped || (guarded { it.backlog } ?: 0) > SIGNAL_BACKLOG) return
         turn { now -> machine.signal(signal, now) }
     }
 
@@ -169,7 +169,7 @@ internal class Driver(
             retry?.cancel()
             attempt()
         }
-        connection?.ask()
+        guarded { it.ask() }
         turn { emptyList() }
     }
 
@@ -177,11 +177,11 @@ internal class Driver(
 
     private fun attempt() {
         retry = null
-        startedAt = loop.now
         if (token != null || settings.token == null) return open()
         askForToken { result ->
             result.onSuccess {
                 token = it
+                lateToken = null
                 open()
             }
             result.onFailure {
@@ -194,6 +194,7 @@ internal class Driver(
     private fun open() {
         val url = urls[connections % urls.size]
         connections += 1
+        startedAt = loop.now
         // The session belongs to this connection alone, and so does the will that names the session (section 1).
         val session = randomID()
         wasAccepted = false
@@ -236,8 +237,8 @@ internal class Driver(
         }
         try {
             connection = settings.transport.connect(connecting, handlers)
-        } catch (exception: Exception) {
-            lost(ConnectionFailure(exception.message ?: exception.toString()))
+        } catch (failure: Throwable) {
+            lost(ConnectionFailure(failure.message ?: failure.toString()))
         }
     }
 
@@ -245,17 +246,17 @@ internal class Driver(
     private fun reopen() {
         machine.renewing()
         closeConnection()
-        startedAt = loop.now
-        open()
+        if (token == null) attempt() else open()
     }
 
     private fun closeConnection() {
         current += 1
-        val closing = connection
+        guarded { it.close() }
         connection = null
-        // A transport of the app that fails here must not keep the client from its end.
-        runCatching { closing?.close() }
     }
+
+    /** Uses the connection. A transport of the app that throws must not stop the client: what it was asked is lost. */
+    private fun <T> guarded(use: (Connection) -> T): T? = connection?.let { runCatching { use(it) }.getOrNull() }
 
     private fun lost(failure: ConnectionFailure) {
         if (isStopped) return
@@ -267,7 +268,7 @@ internal class Driver(
         turn { machine.disconnected(failure.message) }
         host.lost(if (isTakenOver) ConnectionFailure(TAKEN_OVER, isTakenOver = true) else failure)
         if (isStopped) return
-        if (loop.now - startedAt >= GOOD_CONNECTION) pause = FIRST_PAUSE
+        if (wasAccepted && loop.now - startedAt >= GOOD_CONNECTION) pause = FIRST_PAUSE
         // The wait is shortened at random by up to a half, so that the devices of a restarted broker do not all
         // reconnect at once.
         retry = loop.after((pause * (1 - Random.nextDouble() / 2)).toLong()) { if (!isStopped) attempt() }
@@ -285,6 +286,7 @@ internal class Driver(
         }
         var isAnswered = false
         val limit = loop.after(TOKEN_TIMEOUT) {
+            if (isStopped) return@after
             isAnswered = true
             answer(Result.failure(Exception("the token provider returned no token within ${TOKEN_TIMEOUT / 1_000} s")))
         }
@@ -296,7 +298,7 @@ internal class Driver(
                 when {
                     isStopped -> Unit
                     // An app that asks a person for the token may be late. The late token is for the next attempt.
-                    isAnswered -> lateToken = result.getOrNull()
+                    isAnswered -> if (connection == null) lateToken = result.getOrNull()
                     else -> answer(result)
                 }
             }
@@ -311,6 +313,7 @@ internal class Driver(
             if (number != current || connection == null) return@askForToken
             result.onSuccess { reopen() }
             // The current token still lasts a while.
+            result.onFailure { host.noToken(it.message ?: it.toString()) }
             result.onFailure { question = loop.after(TOKEN_RETRY) { if (!isStopped) renewToken() } }
         }
     }
@@ -327,7 +330,7 @@ internal class Driver(
             perform(due)
             // A resend may mean that the connection is dead. The keep-alive would detect a dead connection too late, so
             // the driver pings the broker now.
-            if (due.any { it is Action.Publish && "id" in it.message }) connection?.ask()
+            if (due.any { it is Action.Publish && "id" in it.message }) guarded { it.ask() }
         }
         host.turnEnded()
         deadline?.cancel()
@@ -340,7 +343,7 @@ internal class Driver(
         for (action in actions) {
             when (action) {
                 is Action.Publish -> publish(action.message)
-                is Action.PublishPresence -> connection?.publish(presenceTopic, action.message.toString())
+                is Action.PublishPresence -> guarded { it.publish(presenceTopic, action.message.toString()) }
                 is Action.Deliver -> {
                     val error = (action.told as? Told.Error)?.error
                     if (error != null) isExplained = true
@@ -357,7 +360,7 @@ internal class Driver(
                     closeConnection()
                     lost(ConnectionFailure(TAKEN_OVER, isTakenOver = true))
                 }
-                is Action.RenewToken -> renewToken()
+                is Action.RenewToken -> loop.post { if (!isStopped && connection != null) renewToken() }
             }
         }
     }
@@ -368,7 +371,7 @@ internal class Driver(
         val expiry = (settings.requestTimeout + 999) / 1_000 + 1
         val payload = message.toString()
         val isTooLarge = payload.toByteArray().size > Limits.REQUEST
-        if (!isTooLarge && connection?.publish(upTopic, payload, expiry.toInt()) != false) return
+        if (!isTooLarge && guarded { it.publish(upTopic, payload, expiry.toInt()) } != false) return
         val id = message["id"]?.jsonPrimitive?.content ?: return
         // The message can never be sent, so the request fails now instead of at its time limit.
         val text = "the request is larger than ${Limits.REQUEST} bytes, or than the broker accepts"

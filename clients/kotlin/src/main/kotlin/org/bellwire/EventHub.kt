@@ -1,6 +1,8 @@
 package org.bellwire
 
 import kotlinx.coroutines.channels.Channel
+import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.flow
 
@@ -47,6 +49,8 @@ internal class EventHub<Element : Any>(private val size: (Element) -> Int = { 0 
         val collector = open()
         try {
             while (true) {
+                // A collector that has just been cancelled takes nothing more.
+                currentCoroutineContext().ensureActive()
                 val element = synchronized(this@EventHub) { collector.backlog.take() }
                 if (element != null) emit(element) else if (collector.news.receiveCatching().isClosed) break
             }

@@ -490,6 +490,34 @@ class ClientTest {
     }
 
     @Test
+    fun aTransportThatThrowsStopsNothing() {
+        val client = connected()
+        broker.last.publishFails = true
+        val late = start { client.users(listOf("bob")) }
+        loop.pass(30_000)
+        assertEquals("noResponse", code(late))
+        assertTrue(start { client.disconnect() }.isCompleted)
+        connected(client)
+        val again = start { client.users(listOf("bob")) }
+        answer("user.query", """"ok":true,"users":[]""")
+        assertTrue(again.isCompleted)
+    }
+
+    @Test
+    fun aProviderThatFailsIsTold() {
+        val asked = AtomicInteger()
+        val client = client(token = { if (asked.incrementAndGet() == 1) error("no network") else "token" })
+        val errors = mutableListOf<String>()
+        start { client.errors.collect { errors += it.code } }
+        start { client.connect() }
+        eventually { errors.isNotEmpty() }
+        assertEquals(listOf("noToken"), errors)
+        loop.pass(300)
+        waitForLinks(1)
+        assertEquals("token", broker.last.settings.password)
+    }
+
+    @Test
     fun aTransportThatFailsEndsNothingForGood() {
         broker.failure = IllegalStateException("broken")
         val client = client()

@@ -28,8 +28,8 @@ fun main() {
             "request" -> devices.getValue(number).request(text!!)
             "signal" -> devices.getValue(number).signal(text!!)
             "find" -> devices.getValue(number).find()
-            "end" -> devices.remove(number)!!.end()
-            "sync" -> devices[number]?.sync(order.integer("token")!!) ?: report(jsonOf("sync" to order.integer("token")))
+            "end" -> devices.getValue(number).end()
+            "sync" -> devices.getValue(number).sync(order.integer("token")!!)
             else -> report(jsonOf("device" to number, "raised" to "what is $line?"))
         }
     }
@@ -80,8 +80,10 @@ private class ConformanceDevice(private val number: Long, settings: JsonObject) 
         }
     }
 
+    /** Reports when all earlier orders are done; after the end of the device, its goodbye has left. */
     fun sync(token: Long) {
-        loop.post { report(jsonOf("sync" to token)) }
+        val reported = { report(jsonOf("sync" to token)) }
+        if (!loop.post(reported)) reported()
     }
 
     override fun told(told: Told) {

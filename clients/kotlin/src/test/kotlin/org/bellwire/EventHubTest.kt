@@ -4,6 +4,7 @@ import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.Job
 import kotlinx.coroutines.awaitCancellation
 import kotlinx.coroutines.flow.collect
 import kotlinx.coroutines.launch
@@ -54,6 +55,23 @@ class EventHubTest {
         hub.tell(5)
         hub.finish()
         assertEquals(listOf(5), hub.elements.toList())
+    }
+
+    @Test
+    fun aCollectorThatIsCancelledTakesNothingMore() = runBlocking {
+        val hub = EventHub<Int>()
+        (1..3).forEach(hub::tell)
+        val taken = mutableListOf<Int>()
+        val job = Job()
+        scope.launch(job, start = CoroutineStart.UNDISPATCHED) {
+            hub.elements.collect {
+                taken += it
+                job.cancel()
+            }
+        }
+        hub.finish()
+        assertEquals(listOf(1), taken)
+        assertEquals(listOf(2, 3), hub.elements.toList())
     }
 
     @Test

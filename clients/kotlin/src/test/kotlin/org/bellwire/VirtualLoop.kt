@@ -71,6 +71,7 @@ internal class FakeBroker : Transport {
         var largest = Int.MAX_VALUE
 
         override fun publish(topic: String, payload: String, expiry: Int?): Boolean {
+            check(!publishFails) { "broken" }
             if (payload.length > largest) return false
             published += topic to payload
             return true
@@ -81,6 +82,7 @@ internal class FakeBroker : Transport {
         }
 
         var closeFails = false
+        var publishFails = false
 
         override fun close() {
             check(!closeFails) { "broken" }

@@ -75,6 +75,9 @@ private class MqttConnection(
     /** The packets that wait for the writer; an empty array ends the writer. */
     private val outbound = LinkedBlockingQueue<ByteArray>()
     private var stream: ByteStream? = null
+
+    @Volatile
+    private var writer: Thread? = null
     private var isClosed = false
     private var isAccepted = false
     private var isSubscribed = false
@@ -120,12 +123,14 @@ private class MqttConnection(
         send(pingreqPacket())
     }
 
+    /** Waits for the last packets, such as the goodbye of a program that ends, for at most `LONGEST_GOODBYE`. */
     override fun close() {
         synchronized(lock) {
             if (isClosed) return
             if (isAccepted) outbound += disconnectPacket()
             release()
         }
+        writer?.join(LONGEST_GOODBYE)
     }
 
     private fun nextPacketID(): Int {
@@ -153,7 +158,7 @@ private class MqttConnection(
                 stream.write(packet)
                 synchronized(lock) { waitingBytes -= packet.size }
             }
-        } catch (_: Exception) {
+        } catch (_: Throwable) {
             end("the connection broke", isDropped = synchronized(lock) { isAccepted })
         } finally {
             stream.close()
@@ -170,7 +175,7 @@ private class MqttConnection(
                     isClosed
                 }
             }
-            thread("bellwire-write") { write(opened) }
+            writer = thread("bellwire-write") { write(opened) }
             send(connectPacket(settings, MAXIMUM_PACKET_SIZE))
             val bytes = ByteArray(16_384)
             while (true) {
@@ -296,8 +301,10 @@ private class MqttConnection(
 
         fun timer(delay: Long, task: () -> Unit): ScheduledFuture<*> = timers.schedule(task, delay, TimeUnit.MILLISECONDS)
 
-        fun thread(name: String, task: () -> Unit) {
-            Thread(task, name).apply { isDaemon = true }.start()
-        }
+        fun thread(name: String, task: () -> Unit): Thread =
+            Thread(task, name).apply {
+                isDaemon = true
+                start()
+            }
     }
 }

@@ -50,7 +50,8 @@ public interface ConnectionHandlers {
 
     /**
      * A message came on a subscribed topic. The transport drops retained messages, because the service retains no
-     * messages. Waits while more than 1 MiB of messages are not handled; the broker then waits too.
+     * messages. Waits while more than 1 MiB of messages are not handled; the broker then waits too. Never called from
+     * within a function of `Connection`.
      */
     public fun message(payload: String)
 
@@ -58,7 +59,7 @@ public interface ConnectionHandlers {
     public fun closed(failure: ConnectionFailure)
 }
 
-/** A connection to the broker. The connection never reconnects by itself. All functions return at once. */
+/** A connection to the broker. The connection never reconnects by itself. All functions return at once, or soon. */
 public interface Connection {
     /** The number of bytes that wait to be sent. */
     public val backlog: Int

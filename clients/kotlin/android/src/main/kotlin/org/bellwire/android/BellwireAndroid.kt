@@ -1,11 +1,8 @@
 package org.bellwire.android
 
-import android.app.Activity
-import android.app.NotificationChannel
-import android.app.NotificationManager
+import android.app.*
 import android.content.Context
-import android.media.AudioAttributes
-import android.media.RingtoneManager
+import android.media.*
 
 /**
  * What the app gives for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android starts

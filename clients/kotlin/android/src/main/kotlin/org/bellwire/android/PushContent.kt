@@ -21,7 +21,6 @@ internal class PushContent private constructor(private val json: JsonObject) {
 
     private fun text(name: String): String = (json[name] as? JsonPrimitive)?.contentOrNull.orEmpty()
     private fun number(name: String): Long? = (json[name] as? JsonPrimitive)?.longOrNull
-
     internal companion object {
         /** Null when the text is no JSON object. */
         fun read(text: String): PushContent? =

@@ -1,10 +1,8 @@
 package org.bellwire.android
 
 import android.Manifest
-import android.app.Notification
-import android.app.PendingIntent
-import android.content.Context
-import android.content.Intent
+import android.app.*
+import android.content.*
 import android.content.pm.PackageManager
 import android.net.Uri
 import android.os.Build
@@ -32,7 +30,7 @@ public class Ringing(private val context: Context) {
         synchronized(lock) {
             if (!isNews(news, last(push.callID))) return
             remember(push.callID, news)
-            if (push.kind != "ring") stop(push.callID)
+            if (push.kind != "ring") silence(push.callID)
             if (push.kind == "missed") show(push.callID, MISSED, missedNotification(push))
         }
         if (push.kind != "ring") return
@@ -40,7 +38,7 @@ public class Ringing(private val context: Context) {
         synchronized(lock) {
             // A push that came while the service was asked counts.
             if (last(push.callID) != news) return
-            if (rest <= 0) stop(push.callID) else ring(push.callID, push.caller, push.body, rest)
+            if (rest <= 0) silence(push.callID) else ring(push.callID, push.caller, push.body, rest)
         }
     }
 
@@ -55,6 +53,7 @@ public class Ringing(private val context: Context) {
             .setCategory(NotificationCompat.CATEGORY_CALL)
             .setPriority(NotificationCompat.PRIORITY_MAX)
             .setOngoing(true)
+            .setOnlyAlertOnce(true)
             // The notification ends by itself, whatever becomes of this process.
             .setTimeoutAfter(milliseconds)
             .setContentIntent(activity(callID, "show"))
@@ -75,11 +74,13 @@ public class Ringing(private val context: Context) {
 
     /** Ends a call, as when the connection tells that the call was answered elsewhere, cancelled or hung up. */
     public fun stop(callID: String): Unit = stop(callID, DisconnectCause.REMOTE)
-
-    internal fun stop(callID: String, cause: Int) {
+    internal fun stop(callID: String, cause: Int, ifRinging: Boolean = false) {
         manager.cancel(callID, RINGING)
-        Telecom.ended(callID, cause)
+        Telecom.ended(callID, cause, ifRinging)
     }
+
+    /** Ends the ringing alone: a push may come after the user has accepted by the connection. */
+    private fun silence(callID: String) = stop(callID, DisconnectCause.REMOTE, ifRinging = true)
 
     private fun missedNotification(push: PushContent): Notification =
         NotificationCompat.Builder(context, MISSED_CHANNEL)
@@ -132,7 +133,6 @@ public class Ringing(private val context: Context) {
         const val RINGING_CHANNEL = "bellwire-ringing"
         const val MISSED_CHANNEL = "bellwire-missed"
         private const val CALLS_REMEMBERED = 200
-        private const val ASK_TIMEOUT = 2_000 // ms
         private val lock = Any()
 
         /** Returns the service's answer; null when the service cannot be reached or does not know the call. */
@@ -141,8 +141,8 @@ public class Ringing(private val context: Context) {
             return runCatching {
                 val connection = URL(url).openConnection() as HttpURLConnection
                 connection.requestMethod = method
-                connection.connectTimeout = ASK_TIMEOUT
-                connection.readTimeout = ASK_TIMEOUT
+                connection.connectTimeout = 2_000
+                connection.readTimeout = 2_000
                 val text = connection.inputStream.bufferedReader().use { it.readText() }
                 Json.parseToJsonElement(text) as? JsonObject
             }.getOrNull()

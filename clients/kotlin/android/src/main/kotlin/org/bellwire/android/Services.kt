@@ -1,11 +1,8 @@
 package org.bellwire.android
 
-import android.content.BroadcastReceiver
-import android.content.Context
-import android.content.Intent
+import android.content.*
 import android.telecom.DisconnectCause
-import com.google.firebase.messaging.FirebaseMessagingService
-import com.google.firebase.messaging.RemoteMessage
+import com.google.firebase.messaging.*
 import kotlin.concurrent.thread
 
 /**
@@ -17,7 +14,6 @@ public abstract class BellwireMessagingService : FirebaseMessagingService() {
     public abstract fun tokenChanged(token: String)
 
     override fun onNewToken(token: String): Unit = tokenChanged(token)
-
     /** Android calls this on a thread of its own, for some ten seconds. */
     override fun onMessageReceived(message: RemoteMessage) {
         message.data["bellwire"]?.let { Ringing(applicationContext).take(it) }
@@ -37,14 +33,12 @@ public class DeclineReceiver : BroadcastReceiver() {
         thread { runCatching { decline(check) }.also { result.finish() } }
     }
 
-    internal companion object {
-        /** Declines at the address of the ring check, with `/reject` behind its path (docs/push.md). Tries twice. */
-        fun decline(check: String) {
-            val reject = if ('?' in check) check.replaceFirst("?", "/reject?") else "$check/reject"
-            for (pause in longArrayOf(0, 500)) {
-                Thread.sleep(pause)
-                if (Ringing.ask(reject, "POST") != null) return
-            }
+    /** Declines at the address of the ring check, with `/reject` behind its path (docs/push.md). Tries twice. */
+    private fun decline(check: String) {
+        val reject = if ('?' in check) check.replaceFirst("?", "/reject?") else "$check/reject"
+        for (pause in longArrayOf(0, 500)) {
+            Thread.sleep(pause)
+            if (Ringing.ask(reject, "POST") != null) return
         }
     }
 }

@@ -1,8 +1,7 @@
 package org.bellwire.android
 
 import android.app.PendingIntent
-import android.content.ComponentName
-import android.content.Context
+import android.content.*
 import android.net.Uri
 import android.os.*
 import android.telecom.*
@@ -10,14 +9,19 @@ import java.util.concurrent.ConcurrentHashMap
 
 /** The phone's Telecom service, which decides which of several calls sounds. The app shows its calls itself. */
 internal object Telecom {
-    /** A ringing call of this app. `onAnswer`, `onReject` and `onDisconnect` come from a car, a watch or a headset. */
+    /** A call of this app. `onAnswer`, `onReject` and `onDisconnect` come from a car, a watch or a headset. */
     class Ring(val callID: String, val caller: String, val accept: PendingIntent, val decline: PendingIntent, val show: () -> Unit) :
         Connection() {
-        override fun onShowIncomingCallUi() = show()
+        @Volatile var isAnswered = false
+        @Volatile var turn = 0 // how many times the call began to ring
+
+        /** Telecom may ask late for a call that was answered meanwhile. */
+        fun begin() = if (isAnswered) setActive() else setRinging()
+        override fun onShowIncomingCallUi() = if (isAnswered) Unit else show()
         override fun onAnswer() = accept.sendIfThere()
         override fun onReject() = decline.sendIfThere()
         override fun onDisconnect() {
-            if (state == STATE_ACTIVE) BellwireAndroid.settings?.hungUp?.invoke(callID) else onReject()
+            if (isAnswered) BellwireAndroid.settings?.hungUp?.invoke(callID) else onReject()
         }
 
         fun end(cause: Int) {
@@ -40,22 +44,25 @@ internal object Telecom {
 
     fun register(context: Context) {
         val account = PhoneAccount.builder(account(context), context.applicationInfo.loadLabel(context.packageManager))
-        manager(context)?.registerPhoneAccount(account.setCapabilities(PhoneAccount.CAPABILITY_SELF_MANAGED).build())
+            .setCapabilities(PhoneAccount.CAPABILITY_SELF_MANAGED).build()
+        // Without the permission MANAGE_OWN_CALLS the app rings by notifications alone.
+        runCatching { manager(context)?.registerPhoneAccount(account) }
     }
 
-    /**
-     * Tells Telecom of a call that rings for `milliseconds`. Returns whether Telecom took the call; Telecom then has the
-     * call shown.
-     */
+    /** Tells Telecom of a call that rings for `milliseconds`. Returns whether Telecom has the call shown, or it was answered. */
     fun announce(context: Context, callID: String, ring: Ring, milliseconds: Long): Boolean {
         val telecom = manager(context) ?: return false
+        val known = rings.putIfAbsent(callID, ring)
+        val current = known ?: ring
+        current.turn += 1
+        val turn = current.turn
+        Handler(Looper.getMainLooper()).postDelayed({
+            if (current.turn == turn && rings[callID] === current) ended(callID, DisconnectCause.MISSED, ifRinging = true)
+        }, milliseconds)
+        // A push and the connection tell of the same call, or the user was cancelled and invited again.
+        if (known != null) return known.isAnswered || known.state != Connection.STATE_RINGING
         val extras = Bundle()
         extras.putParcelable(TelecomManager.EXTRA_INCOMING_CALL_ADDRESS, Uri.fromParts("bellwire", callID, null))
-        // The user was cancelled and invited again.
-        rings.put(callID, ring)?.end(DisconnectCause.CANCELED)
-        Handler(Looper.getMainLooper()).postDelayed({
-            if (ring.state == Connection.STATE_RINGING && rings[callID] === ring) ended(callID, DisconnectCause.MISSED)
-        }, milliseconds)
         return try {
             telecom.addNewIncomingCall(account(context), extras)
             true
@@ -67,12 +74,18 @@ internal object Telecom {
     }
 
     fun ring(request: ConnectionRequest?): Ring? = request?.address?.schemeSpecificPart?.let(rings::get)
-
     fun refused(request: ConnectionRequest?): Ring? = request?.address?.schemeSpecificPart?.let(rings::remove)
 
-    fun answered(callID: String): Unit? = rings[callID]?.setActive()
+    fun answered(callID: String) {
+        val ring = rings[callID] ?: return
+        ring.isAnswered = true
+        ring.setActive()
+    }
 
-    fun ended(callID: String, cause: Int): Unit? = rings.remove(callID)?.end(cause)
+    /** `ifRinging`: only when the call is not answered here. */
+    fun ended(callID: String, cause: Int, ifRinging: Boolean = false) {
+        if (!ifRinging || rings[callID]?.isAnswered == false) rings.remove(callID)?.end(cause)
+    }
 }
 
 /** The notification, and its intents with it, may be gone. */
@@ -85,7 +98,7 @@ public class BellwireConnectionService : ConnectionService() {
         ring.setConnectionProperties(Connection.PROPERTY_SELF_MANAGED)
         ring.setAudioModeIsVoip(true)
         ring.setCallerDisplayName(ring.caller, TelecomManager.PRESENTATION_ALLOWED)
-        ring.setRinging()
+        ring.begin()
         return ring
     }
 

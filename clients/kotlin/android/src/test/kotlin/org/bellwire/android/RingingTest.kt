@@ -55,6 +55,8 @@ class RingingTest {
     @Before
     fun begin() {
         shown.clear()
+        Handler.delayed.clear()
+        Ringing(phone).stop("c")
         ContextCompat.mayNotify = true
         phone.services[NotificationManager::class.java] = NotificationManager()
         phone.services[TelecomManager::class.java] = telecom
@@ -237,22 +239,47 @@ class RingingTest {
         phone.packageManager.features += "android.software.telecom"
         configure()
         take("ring", 1)
+        // The app's client tells of the same call, before and after Telecom comes to it.
+        Ringing(phone).ring("c", "Alice", "calls", 20_000)
+        assertNull(ringing)
         val first = telecomBegins()
         take("ring", 5)
-        val second = telecomBegins()
-        assertTrue("the first invitation was cancelled", first.isDestroyed)
-        // Nobody answers, and no push tells of the end.
+        assertNotNull(ringing)
+        assertEquals(1, telecom.incoming.size)
+        // Nobody answers, and no push tells of the end. The timers of earlier rings end nothing.
         val (milliseconds, task) = Handler.delayed.last()
         assertEquals(30_000, milliseconds)
+        for ((_, earlier) in Handler.delayed.dropLast(1)) earlier()
+        assertEquals(Connection.STATE_RINGING, first.state)
         task()
-        assertEquals(DisconnectCause.MISSED, second.cause)
+        assertEquals(DisconnectCause.MISSED, first.cause)
         take("ring", 7)
-        val third = telecomBegins()
-        third.onShowIncomingCallUi()
+        val second = telecomBegins()
+        second.onShowIncomingCallUi()
         DeclineReceiver().onReceive(phone, ringing!!.decline!!.intent)
-        assertEquals(DisconnectCause.REJECTED, third.cause)
+        assertEquals(DisconnectCause.REJECTED, second.cause)
         Handler.delayed.last().second()
-        assertEquals(DisconnectCause.REJECTED, third.cause)
+        assertEquals(DisconnectCause.REJECTED, second.cause)
+    }
+
+    @Test
+    fun anAnsweredCallIsNotTouchedByWhatIsLate() {
+        phone.packageManager.features += "android.software.telecom"
+        configure()
+        take("ring", 1)
+        // The user accepts in the app before Telecom comes to the call.
+        Ringing(phone).answered("c")
+        val connection = telecomBegins()
+        assertEquals(Connection.STATE_ACTIVE, connection.state)
+        connection.onShowIncomingCallUi()
+        assertNull(ringing)
+        Handler.delayed.last().second()
+        answer = """{"ringing":false}"""
+        take("ring", 5, ""","check":"$check"""")
+        take("stop", 6)
+        assertEquals(Connection.STATE_ACTIVE, connection.state)
+        Ringing(phone).stop("c")
+        assertTrue(connection.isDestroyed)
     }
 
     @Test
