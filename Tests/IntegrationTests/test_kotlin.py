@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +12,9 @@ import pytest
 from conformance.client.connection import Broker as BrokerAddress
 from conformance.client.tap import Ears, Exchange
 from conftest import Rig
-from harness import UNLIMITED, SecureBroker, World, wait_until
+from harness import UNLIMITED, SecureBroker, World
 from harness.kotlin import KotlinPhone, Refused, java
-from harness.processes import clean_environment, mortal
+from harness.telephone import Telephone
 from harness.terminal import Terminal
 from harness.web import MISSING, WebClient
 
@@ -248,41 +246,13 @@ def test_thousands_of_calls_leave_nothing_behind(rig: Rig, kotlin: Kotlin) -> No
 # Examples/kotlin-telephone
 
 
-class Telephone:
-    def __init__(self, world: World, directory: Path, *names: str) -> None:
-        self._output = directory / secrets.token_hex(4)
-        with open(self._output, "wb") as out:
-            self._process = subprocess.Popen(
-                mortal(*java("TelephoneKt", *names)),
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                env=clean_environment({"BROKER": world.broker.url}),
-            )
-
-    def says(self, line: str) -> None:
-        wait_until(lambda: line in self._output.read_text().splitlines(), 20, f"{line}: {self._output.read_text()}")
-
-    def press_enter(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(b"\n")
-        self._process.stdin.flush()
-
-    def ends(self) -> None:
-        assert self._process.wait(10) == 0
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
 def test_the_telephone_calls_answers_and_hangs_up(world: World, tmp_path: Path) -> None:
     alice, bob = world.user("alice"), world.user("bob")
-    called = Telephone(world, tmp_path, bob)
+    called = Telephone(world, tmp_path, java("TelephoneKt", bob), patience=20)
     calling = None
     try:
         called.says(f"{bob} is online")
-        calling = Telephone(world, tmp_path, alice, bob)
+        calling = Telephone(world, tmp_path, java("TelephoneKt", alice, bob), patience=20)
         called.says(f"{alice} calls")
         called.press_enter()
         called.says("connected")

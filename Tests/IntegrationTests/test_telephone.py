@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from pathlib import Path
 
-from harness import World, wait_until
+from harness import World
 from harness.dropin import probe_path
 from harness.processes import clean_environment
-
-
-class Telephone:
-    def __init__(self, world: World, directory: Path, *names: str) -> None:
-        self._output = directory / secrets.token_hex(4)
-        with open(self._output, "wb") as out:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", probe_path("Telephone"), *names],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                env=clean_environment({"BROKER": world.broker.url, "XDG_DATA_HOME": str(directory)}),
-            )
-
-    def says(self, line: str) -> None:
-        wait_until(lambda: line in self._output.read_text().splitlines(), 10, f"{line}: {self._output.read_text()}")
-
-    def press_enter(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(b"\n")
-        self._process.stdin.flush()
-
-    def ends(self) -> None:
-        assert self._process.wait(10) == 0
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+from harness.telephone import Telephone
 
 
 def test_it_calls_answers_and_hangs_up(world: World, tmp_path: Path) -> None:
     alice, bob = world.user("alice"), world.user("bob")
-    called = Telephone(world, tmp_path, bob)
+    called = Telephone(world, tmp_path, [probe_path("Telephone"), bob])
     calling = None
     try:
         called.says(f"{bob} is online")
-        calling = Telephone(world, tmp_path, alice, bob)
+        calling = Telephone(world, tmp_path, [probe_path("Telephone"), alice, bob])
         called.says("ringing: remoteCall")
         called.press_enter()
         called.says("connected: mediaConnected")
@@ -66,7 +38,7 @@ def test_two_of_one_user_and_home_directory_are_two_devices(world: World, tmp_pa
 
     def started(directory: Path, *names: str) -> Telephone:
         directory.mkdir(exist_ok=True)
-        telephones.append(Telephone(world, directory, *names))
+        telephones.append(Telephone(world, directory, [probe_path("Telephone"), *names]))
         telephones[-1].says(f"{names[0]} is online")
         return telephones[-1]
 

@@ -286,14 +286,7 @@ class ClientTest {
     }
 
     /** The token provider runs in another thread. */
-    private fun waitForLinks(count: Int) {
-        val end = System.nanoTime() + 10_000_000_000
-        while (broker.links.size < count) {
-            assertTrue("connection $count", System.nanoTime() < end)
-            loop.run()
-            Thread.sleep(1)
-        }
-    }
+    private fun waitForLinks(count: Int) = eventually { broker.links.size >= count }
 
     @Test
     fun aSecondClientOfTheDeviceEndsTheFirst() {

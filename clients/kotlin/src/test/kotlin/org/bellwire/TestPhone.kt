@@ -106,10 +106,6 @@ private class TestPhone(settings: JsonObject) {
             "trace" -> return client.trace(call!!.id).entries.map { it.kind }
             "push" -> client.registerPush(Platform.FCM, order.text("token")!!, order.text("app"))
             "networkChanged" -> client.networkChanged()
-            "memory" -> {
-                System.gc()
-                return Runtime.getRuntime().run { totalMemory() - freeMemory() }
-            }
             "many" -> return manyCalls(users[0], order.integer("count")!!.toInt())
             else -> error("what is $name?")
         }
