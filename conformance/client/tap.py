@@ -18,6 +18,8 @@ _PIECE = 65_536
 Result = TypeVar("Result")
 _SECONDS = 10.0
 """How long the thread may take for a task."""
+_GOODBYE_SECONDS = 5.0
+"""How long the last packets of a device that closes its connection may take."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Wire:
         self._exchange.run(self._line.mend())
 
     def close(self) -> None:
+        """Relays what a device has sent before it closed its connection, then closes the wire."""
         self._exchange.run(self._line.close())
 
 
@@ -84,6 +87,8 @@ class _Line:
         self._broker, self._tls, self._ears = broker, tls, ears
         self._is_cut = False
         self._writers: set[asyncio.StreamWriter] = set()
+        self._from_device: set[asyncio.Task[None]] = set()
+        """The relays of what the device sends. A relay ends when the device has closed its connection."""
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
@@ -103,9 +108,11 @@ class _Line:
         self._is_cut = False
 
     async def close(self) -> None:
-        await self.cut()
         assert self._server is not None
         self._server.close()
+        if self._from_device:
+            await asyncio.wait(self._from_device, timeout=_GOODBYE_SECONDS)
+        await self.cut()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
@@ -117,9 +124,10 @@ class _Line:
         self._writers |= {writer, there[1]}
         if self._is_cut:
             await self.cut()
-        await asyncio.gather(
-            self._relay(reader, there[1], self._ears.sent), self._relay(there[0], writer, self._ears.received)
-        )
+        from_device = asyncio.create_task(self._relay(reader, there[1], self._ears.sent))
+        self._from_device.add(from_device)
+        await asyncio.gather(from_device, self._relay(there[0], writer, self._ears.received))
+        self._from_device.discard(from_device)
         self._writers -= {writer, there[1]}
 
     async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, hear: Packet) -> None:
