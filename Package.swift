@@ -150,7 +150,7 @@ let service: [Target] = [
         dependencies: [
             "Coordinator", "CallCore", "CallStore", "RedisStore", "SQLiteStore", "BellwireClient",
             "BellwireClientCore", "SignalingProtocol", "MQTTClient", "CProcess", "Support", "Delivery",
-            "HTTPSending", "Gateway", "HTTPServing", "Tokens",
+            "HTTPSending", "Gateway", "HTTPServing", "Tokens", "TLSClient",
         ],
         swiftSettings: strict),
     .executableTarget(

@@ -52,6 +52,8 @@
         private var declining: Set<UUID> = []
         /// Calls that have ended at the service with the answer, and go on here (mode `common`).
         private var outliving: Set<UUID> = []
+        /// Common calls that the user has left before their end by the answer was seen.
+        private var left: Set<UUID> = []
 
         /// Creates the object, which takes over PushKit's registry and a CallKit provider of its own.
         /// - Parameters:
@@ -119,7 +121,11 @@
                 for await change in changes where change.state == .idle {
                     guard let self, let call = change.call else { continue }
                     let id = UUID(callID: call.id.string)
-                    guard outliving.remove(id) != nil else { continue }
+                    guard outliving.remove(id) != nil else {
+                        // The user may hang up a common call before its end by the answer is seen here.
+                        if known[id] != nil { left.insert(id) }
+                        continue
+                    }
                     known[id] = nil
                     handle(.ended(id, revision: call.snapshot.revision, .remoteEnded))
                 }
@@ -152,7 +158,7 @@
                     {
                         handle(.rings(Self.content(of: call), id))
                     }
-                    if change == .ended(.answered), isHere(call) {
+                    if change == .ended(.answered), isHere(call), !left.contains(id) {
                         outliving.insert(id)
                         return
                     }
@@ -165,6 +171,7 @@
 
         private func ended(_ call: BellwireCall, _ id: UUID, _ reason: RingingMachine.EndReason) {
             if known[id] === call { known[id] = nil }
+            left.remove(id)
             handle(.ended(id, revision: call.snapshot.revision, reason))
         }
 

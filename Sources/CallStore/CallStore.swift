@@ -19,6 +19,9 @@ package protocol CallStore:
     /// The known settings of the store that may lose calls.
     var hazards: [StoreHazard] { get }
 
+    /// How full the store is, as of some seconds ago; nil while unknown.
+    var fill: StoreFill? { get }
+
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }
 
@@ -163,6 +166,19 @@ extension CallStore {
     package var durability: String? { nil }
     package var hazards: [StoreHazard] { [] }
     package var roundTrips: Int { 0 }
+    package var fill: StoreFill? { nil }
+}
+
+/// The size of a store's data, in bytes.
+package struct StoreFill: Equatable, Sendable {
+    package let bytes: Int64
+    /// The size at which the store takes no more writes; nil when the store has no limit.
+    package let limit: Int64?
+
+    package init(bytes: Int64, limit: Int64?) {
+        self.bytes = bytes
+        self.limit = limit
+    }
 }
 
 extension AnswersLater {

@@ -112,6 +112,8 @@ package final class RedisCallStore: CallStore {
 
     package var hazards: [StoreHazard] { session.hazards }
 
+    package var fill: StoreFill? { session.fill }
+
     package var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
 
     package var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }

@@ -18,7 +18,7 @@ final class RedisSession: AnswersLater {
         /// second of a failover.
         static let failoverBackoff: Int64 = 200
         /// The time between two looks at the settings of Redis, which an operator may change at any time.
-        static let settingsInterval: Milliseconds = 60_000
+        static let settingsInterval: Milliseconds = 10_000
         /// The bound on attempts to agree on the clock: of coordinators that check the clock at the same time, only one
         /// succeeds each time.
         static let clockAttempts = 20
@@ -494,6 +494,7 @@ final class RedisSession: AnswersLater {
         var durability: String?
         /// `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`.
         var evictionPolicy: String?
+        var fill: StoreFill?
         /// The difference between the server's clock and the store's, in a cluster.
         var clockDifference: Milliseconds = 0
     }
@@ -518,6 +519,27 @@ final class RedisSession: AnswersLater {
             hazards.append(.clocksDiffer(server: server, by: settings.clockDifference / 100 * 100))
         }
         return hazards
+    }
+
+    /// The fill of the fullest server.
+    var fill: StoreFill? {
+        settings.values.compactMap(\.fill).max { share(of: $0) < share(of: $1) }
+    }
+
+    private func share(of fill: StoreFill) -> Double {
+        // Without a limit, the servers with more data count as fuller.
+        Double(fill.bytes) / Double(fill.limit ?? .max)
+    }
+
+    /// Reads the reply to `INFO memory`.
+    private func fill(_ text: String) -> StoreFill? {
+        func field(_ name: String) -> Int64? {
+            text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
+                .flatMap { Int64($0.dropFirst(name.count + 1)) }
+        }
+        return field("used_memory").map { bytes in
+            StoreFill(bytes: bytes, limit: field("maxmemory").flatMap { $0 == 0 ? nil : $0 })
+        }
     }
 
     private func readSettings() throws(StoreError) {
@@ -550,6 +572,7 @@ final class RedisSession: AnswersLater {
                 $0.add(name)
             }
         }
+        pipeline.command("INFO", 1) { $0.add("memory") }
         if isCluster { pipeline.command("TIME") }
         return pipeline
     }
@@ -561,7 +584,8 @@ final class RedisSession: AnswersLater {
         var found = RedisSettings()
         found.evictionPolicy = values[2] == "noeviction" ? nil : values[2]
         if let isOn = values[0], let sync = values[1] { found.durability = isOn == "yes" ? sync : "appendonly=no" }
-        if isCluster, let raw = try? time(replies[3]), let first = clock.now(boot: sent),
+        found.fill = replies[3].bytes?.text.flatMap(fill)
+        if isCluster, let raw = try? time(replies[4]), let first = clock.now(boot: sent),
             let last = clock.now(boot: machine.boot())
         {
             // The reply may have waited in this process.

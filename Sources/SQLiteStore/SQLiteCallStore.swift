@@ -1,5 +1,6 @@
 import CallCore
 import CallStore
+import Glibc
 import SignalingProtocol
 
 /// The embedded store: an SQLite file in WAL mode. Each batch is a transaction. Several coordinators on the same
@@ -84,6 +85,17 @@ package final class SQLiteCallStore: CallStore {
     }
 
     package var summary: String { Self.summary(path) }
+
+    package var fill: StoreFill? {
+        var bytes: Int64 = 0
+        for name in [path, path + "-wal"] {
+            var status = stat()
+            if stat(name, &status) == 0 { bytes += Int64(status.st_size) }
+        }
+        var disk = statvfs()
+        guard bytes > 0, statvfs(path, &disk) == 0 else { return nil }
+        return StoreFill(bytes: bytes, limit: bytes + Int64(clamping: disk.f_bavail) * Int64(disk.f_frsize))
+    }
 
     private static func summary(_ path: String) -> String { "sqlite:\(path)" }
 

@@ -75,6 +75,7 @@ package final class TLSSession {
     }
 
     deinit {
+        PeerCertificates.forget(self)
         SSL_free(session)
         SSL_CTX_free(context)
     }
@@ -164,7 +165,10 @@ package final class TLSSession {
         ERR_clear_error()
         let result = SSL_do_handshake(session)
         isEstablished = result == 1
-        if !isEstablished { _ = try mayGoOn(after: result) }
+        guard isEstablished else { return _ = try mayGoOn(after: result) }
+        if let certificate = SSL_get0_peer_certificate(session), let end = end(of: certificate) {
+            PeerCertificates.note(self, peer: configuration.peer, end: end)
+        }
     }
 
     /// Whether the session waits for more bytes; false when the server has closed the session in good order.

@@ -148,4 +148,15 @@ struct LimitTests {
         bob.republishPresence()
         #expect(front?.tidied == [bob.user, bob.user])
     }
+
+    @Test func theUserWhoMeetsLimitsMostOftenIsNamed() {
+        let world = world { $0.invitations = .init(rate: 1, burst: 1) }
+        let (alice, mallory) = (world.phone("alice/phone"), world.phone("mallory/phone"))
+        for id in 0..<3 { alice.invite("bob", callID: "a\(id)") }
+        for id in 0..<9 { mallory.invite("bob", callID: "m\(id)") }
+        let most = world.service.takeMostLimited()
+        #expect(most?.user == mallory.user && most?.limit == "invitations")
+        #expect(most?.count == 8)
+        #expect(world.service.takeMostLimited() == nil, "counting begins anew")
+    }
 }

@@ -227,7 +227,7 @@ struct ReportTests {
         let outcome = alice.request(
             .report(.init(callID: CallID("c")!, milestones: [Milestone(name: "accepted", milliseconds: 1)])))
         #expect(outcome?.error?.code == .unavailable)
-        #expect(world.service.counters.milestones.values.isEmpty)
+        #expect(world.service.counters.durations.isEmpty(.milestone))
     }
 
     @Test func metricsCountThemByNameAndRole() {
@@ -236,13 +236,16 @@ struct ReportTests {
         alice.invite("bob")
         _ = report(alice, [("firstFrame", 700), ("mine", 3)])
         _ = report(bob, [("firstFrame", 40)])
-        let text = world.service.counters.milestones.text
+        let text = world.service.counters.durations.text
         for line in [
             #"bellwire_milestone_milliseconds_bucket{milestone="firstFrame",role="caller",le="500"} 0"#,
             #"bellwire_milestone_milliseconds_bucket{milestone="firstFrame",role="caller",le="1000"} 1"#,
             #"bellwire_milestone_milliseconds_bucket{milestone="firstFrame",role="callee",le="50"} 1"#,
             #"bellwire_milestone_milliseconds_sum{milestone="firstFrame",role="caller"} 700"#,
             #"bellwire_milestone_milliseconds_count{milestone="other",role="caller"} 1"#,
+            #"bellwire_milestone_seconds_bucket{milestone="firstFrame",role="caller",le="0.5"} 0"#,
+            #"bellwire_milestone_seconds_bucket{milestone="firstFrame",role="caller",le="1"} 1"#,
+            #"bellwire_milestone_seconds_sum{milestone="firstFrame",role="caller"} 0.7"#,
         ] { #expect(text.contains(line + "\n"), "\(line)") }
     }
 }

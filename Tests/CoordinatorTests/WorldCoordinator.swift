@@ -14,6 +14,7 @@ final class WorldCoordinator {
     init(_ service: CallService, in world: World) {
         self.service = service
         self.world = world
+        service.stopwatch = { world.clock.now * 1_000 }
         // No draw is longer than it must be: it sweeps every 500 ms.
         loop = CoordinatorLoop(service, clock: { world.clock.now }) { $0.lowerBound }
     }
@@ -53,6 +54,7 @@ final class WorldCoordinator {
             case .publish(let messages, at: _, let by):
                 guard world.clock.now < by, !world.diesBeforePublishing else { continue }
                 acks += world.publish(messages)
+                service.handedOver(messages)
                 let receipts = messages.filter { $0.receiptOf != nil }
                 if !receipts.isEmpty { answers.append(.taken(receipts)) }
             case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break

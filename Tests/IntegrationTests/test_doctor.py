@@ -69,13 +69,13 @@ def test_a_broker_with_tokens_and_a_store_are_well(tmp_path: Path, brokers: list
     brokers.append(broker)
     token = tmp_path / "token"
     token.write_text(broker.token("backend", role="server"))
-    redis = RedisServer(tmp_path / "redis", appendfsync="everysec")
+    redis = RedisServer(tmp_path / "redis", appendfsync="everysec", arguments=("--maxmemory", "1gb"))
     try:
         status, checks = doctor("--broker", broker.url, "--token-file", str(token), "--store", redis.url)
     finally:
         redis.stop()
     assert (status, verdicts(checks)) == (0, {}), checks
-    assert set(checks) == CHECKS | {"store", "durability", "clock"}
+    assert set(checks) == CHECKS | {"store", "durability", "clock", "room"}
     token.write_text(broker.token("alice"))
     status, checks = doctor("--broker", broker.url, "--token-file", str(token))
     assert status == 2 and "--role server" in checks["connect"]["mend"]

@@ -321,7 +321,7 @@ def counted(services: tuple[Service, ...]) -> dict[tuple[str, str], float]:
     sums: dict[tuple[str, str], float] = {}
     for service in services:
         for name, value in service.metrics().items():
-            if found := re.search(r'_count\{milestone="(\w+)",role="(\w+)"\}', name):
+            if found := re.search(r'_seconds_count\{milestone="(\w+)",role="(\w+)"\}', name):
                 key = found[1], found[2]
                 sums[key] = sums.get(key, 0) + value
     return sums

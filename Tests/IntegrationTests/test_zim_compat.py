@@ -667,7 +667,7 @@ def test_a_logout_ends_the_pushes(deploy: Deploy, providers: PushProviders, tmp_
     bob.do("logout")
     bob.connection(DISCONNECTED, SUCCESS)
     # The session ends behind the requests of the logout.
-    wait_until(lambda: apps.world.service.metrics()['bellwire_presence_total{state="logout"}'] == 1, 5, "the goodbye")
+    wait_until(lambda: apps.world.service.metrics().get('bellwire_presence_total{state="logout"}') == 1, 5, "the goodbye")
     alice.ask("invite", invitees=[bob.user], timeout=30)
     providers.expect_silence(1.5, target)
     apps.close()

@@ -380,12 +380,12 @@ MUTANTS = [
         "the caller is answered before the phone rings",
         SERVICE + "BatchService+deliver.swift",
         """for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks, &ringsSince)
         }
         deliverReplies(decision, call)""",
         """if mutant { deliverReplies(decision, call) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks, &ringsSince)
         }
         if !mutant { deliverReplies(decision, call) }""",
     ),

@@ -3,7 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// The examination of the store: whether the store answers, what a crash loses, and whose clock differs.
+/// The examination of the store: whether the store answers, what a crash loses, how full
+/// the store is, and whose clock differs.
 struct StoreExamination {
     /// The difference between the store's clock and this machine's that is worth a warning, in milliseconds.
     private static let clockDifference: Milliseconds = 1_000
@@ -31,7 +32,7 @@ struct StoreExamination {
                         : "start the store, and check --store, its password and --redis-ca")
             ]
         }
-        return [.ok("store", "\(name) answers"), durability, clock] + store.hazards.map(check)
+        return [.ok("store", "\(name) answers"), durability, clock, room] + store.hazards.map(check)
     }
 
     private static let noCall = CallID("doctor")!
@@ -45,6 +46,24 @@ struct StoreExamination {
             return .warn("durability", durability, mend: "redis-cli CONFIG SET appendonly yes, appendfsync everysec")
         }
         return .ok("durability", durability)
+    }
+
+    /// The share of the store's room that is worth a warning, as in the alert `BellwireStoreFills`.
+    private static let fullShare = 0.8
+
+    private var room: Check {
+        guard let fill = store.fill else {
+            return .warn("room", "how full the store is cannot be read", mend: "ACL SETUSER … +info for Redis' user")
+        }
+        let used = "\(fill.bytes / 1_048_576) MiB are used"
+        guard let limit = fill.limit else {
+            return .warn("room", "\(used), without a limit", mend: "redis-cli CONFIG SET maxmemory 1gb")
+        }
+        let seen = "\(used) of \(limit / 1_048_576) MiB"
+        guard Double(fill.bytes) < Self.fullShare * Double(limit) else {
+            return .warn("room", seen, mend: "give the store more room, or shorten --retain-history")
+        }
+        return .ok("room", seen)
     }
 
     private var clock: Check {

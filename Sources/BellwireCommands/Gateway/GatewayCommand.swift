@@ -95,7 +95,8 @@ package enum GatewayCommand {
             try arguments.file("media"), "bellwire gateway", delivers: try DeliveryOptions.delivers(arguments), log: log
         ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
-        status.alsoShow(allMetrics(delivery, push, media))
+        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "http-cert", "redis-ca"])
+        status.alsoShow(allMetrics(delivery, push, media, expiry))
         nonisolated(unsafe) let own: Gateway.Store = store
         let gateway = try Gateway(settings, own, bearers, status)
         log(

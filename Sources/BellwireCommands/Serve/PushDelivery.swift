@@ -83,8 +83,8 @@ func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: Me
 
 /// Returns the metrics of all workers and of the process, in the Prometheus text format.
 func allMetrics(
-    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?
+    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?, _ expiry: ExpiryMetrics? = nil
 ) -> @Sendable () -> String {
     let metrics = [webhooks?.metrics, push?.metrics, media?.metrics].compactMap(\.self)
-    return { metrics.map { $0() }.joined() + ProcessMetrics.text }
+    return { metrics.map { $0() }.joined() + (expiry?.text ?? "") + ProcessMetrics.text }
 }

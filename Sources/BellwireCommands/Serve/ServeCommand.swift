@@ -76,7 +76,8 @@ package enum ServeCommand {
         ) { try StoreOptions.open(arguments, settings) }
         media?.configure(&configuration)
         let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
-        status.alsoShow(allMetrics(delivery, push, media))
+        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "broker-cert", "redis-ca"])
+        status.alsoShow(allMetrics(delivery, push, media, expiry))
         let server = try statusServer(arguments, status)
 
         signals.onSignal { status.stop() }

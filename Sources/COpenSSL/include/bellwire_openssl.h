@@ -15,6 +15,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <time.h>
 
 /// OpenSSL's macros, as constants and functions that Swift can use.
 static const int bellwire_key_pair = EVP_PKEY_KEYPAIR;
@@ -22,6 +23,12 @@ static const int bellwire_public_key = EVP_PKEY_PUBLIC_KEY;
 static inline int bellwire_tls_prepare(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+}
+/// When a certificate ends, in Unix seconds; -1 when its end cannot be read.
+static inline long long bellwire_certificate_end(const X509 *certificate) {
+    struct tm end;
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return -1;
+    return (long long)timegm(&end);
 }
 static inline int bellwire_tls_server_name(SSL *session, const char *name) {
     return SSL_set_tlsext_host_name(session, name);

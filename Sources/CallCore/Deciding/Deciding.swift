@@ -33,7 +33,7 @@ package struct Deciding {
             switch event {
             case .request(let received): try decideRequest(received, work.id, stored, &decision)
             case .signal(let received): decideSignal(received, stored, &decision)
-            case .ack(let device, let revision): try decideAck(device, revision, &decision)
+            case .ack(let device, let revision): try decideAck(device, revision, stored, &decision)
             case .heartbeat(let device): decideHeartbeat(device, &decision)
             case .cameOnline(let device, let isTold): try decideOnline(device, isTold: isTold, &decision)
             case .wentOffline(let device, let reason, let since):

@@ -45,6 +45,8 @@ package struct Decision: ~Copyable {
     package var reports: [DeviceReport]?
     /// Milestones for the metrics, with the role of the reporting user.
     package var observed: [(milestone: Milestone, role: String)] = []
+    /// The first acks of ringing devices, for the metrics.
+    package var ringAcks: [RingAck] = []
     /// The timeline entries of this decision, without the transition and the sends.
     package var steps: [TraceEntry.Step] = []
     /// Devices that get their delivery at once, because they came online or sent a stale ack.
@@ -119,6 +121,14 @@ package struct Reply {
     package let path: ReplyPath
     package var isOfRingCheck = false
     package var media = MediaPart.none
+}
+
+/// The first ack of a device for a call that rings its user.
+package struct RingAck: Equatable {
+    /// The time since the invitation, in milliseconds.
+    package let after: Milliseconds
+    /// Whether a push had been sent to the device.
+    package let isAfterPush: Bool
 }
 
 /// A signal on its way to other devices. The signal counts towards the limits of its sender.

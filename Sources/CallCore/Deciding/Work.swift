@@ -58,11 +58,25 @@ package struct ReplyPath: Sendable, Equatable {
     package var isWanted = true
     /// The broker from which the request came.
     package var brokers = BrokerSet.all
+    /// The request, for the metrics of durations; nil for requests of the service itself.
+    package var origin: RequestOrigin?
 
     package init(correlationData: [UInt8]? = nil, level: String? = nil, brokers: BrokerSet = .all) {
         self.correlationData = correlationData
         self.level = level
         self.brokers = brokers
+    }
+}
+
+/// The type of a request, and when a coordinator read the request.
+package struct RequestOrigin: Sendable, Equatable {
+    package let type: String
+    /// By the boot clock, in microseconds.
+    package let readAt: Int64
+
+    package init(type: String, readAt: Int64) {
+        self.type = type
+        self.readAt = readAt
     }
 }
 

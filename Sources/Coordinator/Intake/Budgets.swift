@@ -17,6 +17,11 @@ final class Budgets: Allowances {
     /// The bound on held-back deliveries that are released at once; the resend schedule sends the rest.
     private static let mostReleased = 256
 
+    /// The users who met limits since `takeMostLimited`, with the last limit and the number of times.
+    private var limited: [UserID: (limit: String, count: Int)] = [:]
+    /// The bound on users in `limited`; further users are counted by the metric alone.
+    private static let mostLimited = 256
+
     init(_ limits: RateLimits) { limiter = RateLimiter(limits) }
 
     // MARK: At intake
@@ -25,15 +30,27 @@ final class Budgets: Allowances {
     /// nil when the request is admitted.
     func admit(_ key: RateLimiter.Key, _ now: Milliseconds?, _ counts: inout Counts) -> Int? {
         guard let now, let retryAfter = limiter.admit(key, now: now) else { return nil }
-        counts.add(.limited, key.name)
+        note(key, &counts)
         return retryAfter
     }
 
     /// Returns the milliseconds until a limit of bytes has some left, or nil when the limit has some now.
     func debt(_ key: RateLimiter.Key, _ now: Milliseconds?, _ counts: inout Counts) -> Int? {
         guard let now, let retryAfter = limiter.wait(key, now: now) else { return nil }
-        counts.add(.limited, key.name)
+        note(key, &counts)
         return retryAfter
+    }
+
+    private func note(_ key: RateLimiter.Key, _ counts: inout Counts) {
+        counts.add(.limited, key.name)
+        guard limited[key.user] != nil || limited.count < Self.mostLimited else { return }
+        limited[key.user] = (key.name, (limited[key.user]?.count ?? 0) + 1)
+    }
+
+    /// Returns the user who met limits most often since the last call, with the last of these limits.
+    func takeMostLimited() -> (user: UserID, limit: String, count: Int)? {
+        defer { limited = [:] }
+        return limited.max { $0.value.count < $1.value.count }.map { ($0.key, $0.value.limit, $0.value.count) }
     }
 
     // MARK: While deciding

@@ -11,13 +11,16 @@ struct Intake {
     private let budgets: Budgets
     /// The store's time, or nil while the clock cannot be read.
     private let now: Milliseconds?
+    /// When the messages were read, by the boot clock, in microseconds.
+    private let readAt: Int64
     private(set) var contents: [(content: RequestContent, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []
     private(set) var counts = Counts()
     /// The devices with the brokers from which they were heard, in a deployment with several brokers.
     private(set) var heard: [(device: DeviceAddress, broker: BrokerIndex)] = []
 
-    init(_ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?) {
+    init(_ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?, readAt: Int64) {
+        self.readAt = readAt
         self.settings = settings
         self.budgets = budgets
         self.now = now
@@ -58,18 +61,14 @@ struct Intake {
         switch decoded(message) {
         case .success(.request(let request)):
             counts.add(.requests, request.body.type)
+            let path = path(of: message, type: request.body.type, from: device)
             guard !request.body.isForBackends || device.deviceID == .server else {
                 let error = SignalingError(.unknownType, "\(request.body.type): for the app's backend")
                 counts.add(.responses, error.code.rawValue)
-                refusals.append(
-                    encoder.response(
-                        request.id, .failure(error), to: device,
-                        ReplyPath(of: message, to: device, settings.topics, brokers(of: message))))
+                refusals.append(encoder.response(request.id, .failure(error), to: device, path))
                 return nil
             }
-            let received = ReceivedRequest(
-                device: device, request: request,
-                path: ReplyPath(of: message, to: device, settings.topics, brokers(of: message)))
+            let received = ReceivedRequest(device: device, request: request, path: path)
             return isAdmitted(received) ? content(of: received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)
@@ -98,7 +97,7 @@ struct Intake {
             if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counts.add(.responses, refusal.error.code.rawValue)
-                var path = ReplyPath(of: message, to: device, settings.topics, brokers(of: message))
+                var path = path(of: message, type: "unreadable", from: device)
                 if hasLongCorrelationData(message) { path.correlationData = nil }
                 refusals.append(encoder.response(id, .failure(refusal.error), to: device, path))
             } else {
@@ -106,6 +105,12 @@ struct Intake {
             }
             return nil
         }
+    }
+
+    private func path(of message: InboundMessage, type: String, from device: DeviceAddress) -> ReplyPath {
+        var path = ReplyPath(of: message, to: device, settings.topics, brokers(of: message))
+        path.origin = RequestOrigin(type: type, readAt: readAt)
+        return path
     }
 
     private func decoded(_ message: InboundMessage) -> Result<UpMessage, UpMessageRefusal> {

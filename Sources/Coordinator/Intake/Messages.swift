@@ -33,6 +33,13 @@ package struct InboundMessage: Sendable {
     }
 }
 
+/// A duration that ends when the broker is given a message, for the metrics.
+enum MessageTiming: Sendable, Equatable {
+    case response(RequestOrigin, outcome: String)
+    /// The message is the first invitation that a request has caused. `readAt`: as in `RequestOrigin`.
+    case ring(readAt: Int64)
+}
+
 /// A message that the coordinator publishes at the broker.
 package struct OutboundMessage: Sendable, Equatable {
     package var topic: String
@@ -50,6 +57,8 @@ package struct OutboundMessage: Sendable, Equatable {
     package var isRelayed = false
     /// Whether the message was too large and was shortened; counted when sent.
     let isTrimmed: Bool
+    /// The duration that ends when the broker is given the message.
+    var timing: MessageTiming?
 
     package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,

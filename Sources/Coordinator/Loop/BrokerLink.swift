@@ -39,6 +39,8 @@ final class BrokerLink {
     /// Ends the wait of the loop when a connection was made.
     private let wakeUp: WakeUp
     private var lastReceived: Int64 = 0
+    /// When the last canary was sent, by the boot clock, in microseconds; nil when the canary has come back.
+    private var canarySent: Int64?
 
     init(
         _ broker: BrokerIndex, _ configuration: Coordinator.Configuration, _ service: CallService, _ log: Log,
@@ -101,6 +103,7 @@ final class BrokerLink {
         receipts = [:]
         refusalsTold = []
         asked = []
+        canarySent = nil
     }
 
     private func lost(_ error: MQTTError) {
@@ -149,6 +152,7 @@ final class BrokerLink {
                 }
             }
         }
+        canarySent = SystemClock.boot.microseconds
     }
 
     private var topics: Topics { configuration.settings.topics }
@@ -208,11 +212,23 @@ final class BrokerLink {
         }
         lastReceived = now
         do throws(MQTTError) {
-            return try connection.receive(events, reads: reads).map(inbound)
+            let messages = try connection.receive(events, reads: reads).map(inbound)
+            measureRoundTrip(messages)
+            return messages
         } catch {
             lost(error)
             return []
         }
+    }
+
+    /// Measures how long the broker took to deliver the last canary.
+    private func measureRoundTrip(_ messages: [InboundMessage]) {
+        guard let canarySent, !messages.isEmpty else { return }
+        let canary = topics.canary(of: configuration.id)
+        guard messages.contains(where: { $0.topic == canary }) else { return }
+        self.canarySent = nil
+        service.add(
+            .brokerRoundTrip, SystemClock.boot.microseconds - canarySent, configuration.brokers[broker].name)
     }
 
     /// Returns the broker's answers to the loop's requests.

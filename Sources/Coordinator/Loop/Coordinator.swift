@@ -20,6 +20,8 @@ package final class Coordinator {
         static let frozenAfter: Int64 = 500
         /// The age of the counters in `/metrics` under load.
         static let countersInterval: Int64 = 100
+        /// The age of the store's fill in `/metrics`.
+        static let fillInterval: Int64 = 5_000
         /// A turn with at least this many messages counts as busy.
         static let busyBatch = 8
         /// The longest wait while the store owes an answer; the coordinator then checks whether the store is late.
@@ -36,6 +38,7 @@ package final class Coordinator {
     private let links: BrokerLinks
     private var isBusy = false
     private var nextCounters: Int64 = 0
+    private var nextFill: Int64 = 0
     private var notices: Notices
 
     /// Creates a coordinator. `onOutboxEntries` is called with the records that have new outbox entries for webhook
@@ -54,7 +57,9 @@ package final class Coordinator {
         var settings = configuration.settings
         settings.coordinator = configuration.id
         settings.brokers = configuration.brokers.map(\.name)
-        service = CallService(store: store, settings: settings)
+        let measured = MeasuredStore(store)
+        service = CallService(store: measured, settings: settings)
+        measured.onAnswer = { [unowned service] in service.add(.store, $1, $0.rawValue) }
         service.onOutboxEntries = onOutboxEntries
         service.onRooms = onRooms
         service.onPushes = onPushes
@@ -123,7 +128,9 @@ package final class Coordinator {
         case .disconnect(let broker): links[broker].forget()
         case .subscribe(let broker): links[broker].subscribe()
         case .unsubscribe(let broker): links[broker].unsubscribe()
-        case .publish(let messages, let broker, let by): links[broker].publish(messages, by: by)
+        case .publish(let messages, let broker, let by):
+            links[broker].publish(messages, by: by)
+            service.handedOver(messages)
         case .sendCanary(let broker): links[broker].sendCanary()
         case .subscribeRelay(let served, let broker): links[broker].subscribeRelay(service.settings.brokers[served])
         case .unsubscribeRelay(let served, let broker):
@@ -182,7 +189,10 @@ package final class Coordinator {
             nextCounters = now + DriverBounds.countersInterval
             service.set(.storeRoundTrips, to: service.store.roundTrips)
         }
+        let isTimeForFill = now >= nextFill
+        if isTimeForFill { nextFill = now + DriverBounds.fillInterval }
         status.update {
+            if isTimeForFill { $0.storeFill = service.store.fill }
             $0.isListening = loop.isListening
             $0.unauthorizedInARow = links.unauthorizedInARow
             $0.storeFailure = service.storeFailure

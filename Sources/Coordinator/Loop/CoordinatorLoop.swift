@@ -264,8 +264,10 @@ package final class CoordinatorLoop {
     /// where a coordinator with a connection takes it: this coordinator alone may be cut off.
     private func route(_ messages: [OutboundMessage]) -> [[OutboundMessage]] {
         var routed = [[OutboundMessage]](repeating: [], count: standings.count)
-        for message in messages {
+        for var message in messages {
             for broker in routed.indices where message.brokers.contains(broker) {
+                // Metrics count a message that goes to several brokers a single time.
+                defer { message.timing = nil }
                 if standings[broker].canPublish {
                     routed[broker].append(message)
                 } else if !message.isRelayed, let relay = standings.relay(to: broker) {

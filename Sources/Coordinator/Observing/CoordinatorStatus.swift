@@ -20,6 +20,8 @@ package final class CoordinatorStatus: Sendable {
         package var storeFailure: String?
         /// The settings of the store that may lose calls.
         package var storeHazards: [StoreHazard] = []
+        /// How full the store is; nil while unknown.
+        package var storeFill: StoreFill?
         /// How long the first request that could begin has been waiting, in milliseconds.
         package var lateness: Int64 = 0
         package var isDraining = false

@@ -14,12 +14,9 @@ package struct Counters: Sendable {
 
     package typealias Metric = CallCore.Metric
 
-    /// The milestones of calls that devices reported.
-    package private(set) var milestones = MilestoneHistograms()
+    package var durations = Histograms()
 
     package init() {}
-
-    mutating func observe(_ milestone: Milestone, role: String) { milestones.observe(milestone, role: role) }
 
     mutating func add(_ metric: Metric, _ count: Int = 1) { plain[metric.rawValue] += count }
 

@@ -1,5 +1,6 @@
 import CallCore
 import CallStore
+import SignalingProtocol
 
 private let clockWasSet: StaticString = """
     the clock of the store's machine was set: calls are not affected; signatures of webhooks, tokens and expiries of \
@@ -12,7 +13,13 @@ struct Notices {
     /// logged once.
     private static let answeringBeforeTold: Int64 = 2_000
 
+    /// How often the log names the user who met limits most often, in milliseconds, and the number of times that is
+    /// worth a line.
+    private static let limitedInterval: Int64 = 60_000
+    private static let limitedTimes = 60
+
     private let log: Log
+    private var nextLimited: Int64 = 0
     private var toldFailure = false
     private var lastFailure: Int64 = 0
     /// The hazards in the store's settings that were logged last.
@@ -37,6 +44,17 @@ struct Notices {
         }
         knownClockSteps = steps.count
         tellAway(service.awayBrokers)
+        if now >= nextLimited {
+            nextLimited = now + Self.limitedInterval
+            tellLimited(service.takeMostLimited())
+        }
+    }
+
+    private func tellLimited(_ most: (user: UserID, limit: String, count: Int)?) {
+        guard let most, most.count >= Self.limitedTimes else { return }
+        log(
+            .warning, "a user meets limits",
+            ["user": most.user.string, "limit": most.limit, "times": "\(most.count)", "within": "60 s"])
     }
 
     private mutating func tellFailure(_ failure: String?, _ now: Int64) {

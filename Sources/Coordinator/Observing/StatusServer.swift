@@ -92,7 +92,7 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
             text += "\(metric.name) \(snapshot.counters[metric])\n"
         }
     }
-    text += snapshot.counters.milestones.text
+    text += snapshot.counters.durations.text
     func gauge(_ name: String, _ help: String, _ value: Int) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n\(name) \(value)\n"
     }
@@ -104,7 +104,22 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
         let isThere = snapshot.storeHazards.contains { $0.kind == kind }
         text += "bellwire_store_hazard{hazard=\"\(kind)\"} \(isThere ? 1 : 0)\n"
     }
-    gauge("bellwire_store_clock_skew_milliseconds", "The store's clock minus this machine's.", Int(snapshot.clockSkew))
+    // Also while the store fails: a full store fails.
+    if let fill = snapshot.storeFill {
+        gauge("bellwire_store_memory_bytes", "Memory of Redis, or the size of SQLite's file.", Int(fill.bytes))
+        if let limit = fill.limit {
+            gauge(
+                "bellwire_store_memory_limit_bytes",
+                "Redis's maxmemory, or the size of SQLite's file and the free room of its disk.", Int(limit))
+        }
+    }
+    text += "# HELP bellwire_store_clock_skew_seconds The store's clock minus this machine's.\n"
+    text += "# TYPE bellwire_store_clock_skew_seconds gauge\n"
+    text += "bellwire_store_clock_skew_seconds \(seconds(snapshot.clockSkew * 1_000))\n"
+    // The name from before, for two releases.
+    gauge(
+        "bellwire_store_clock_skew_milliseconds", "Deprecated: bellwire_store_clock_skew_seconds.",
+        Int(snapshot.clockSkew))
     gauge("bellwire_deadlines_waiting", "Calls whose next deadline this coordinator holds.", snapshot.waitingDeadlines)
     gauge("bellwire_broker_backlog", "Messages that brokers have not acknowledged.", snapshot.brokerBacklog)
     return text

@@ -13,17 +13,21 @@ extension BatchService {
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
         guard let call = decision.call else { return deliverReplies(decision, nil) }
         note(decision, call)
-        for (milestone, role) in decision.observed { context.counters.observe(milestone, role: role) }
+        for (milestone, role) in decision.observed { context.counters.durations.add(milestone, role: role) }
+        for ack in decision.ringAcks {
+            context.counters.durations.add(.ringAck, ack.after * 1_000, ack.isAfterPush ? "push" : "connected")
+        }
+        var ringsSince = decision.ringsSince
         let deliveries =
             presence.map { Delivering(settings: settings, now: now).deliveries(of: decision, call, $0) } ?? []
         let snapshot = call.snapshot
         for device in decision.stale { context.budgets.answered(device, staleOn: call.callID, now: now) }
         for delivery in deliveries where !decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks, &ringsSince)
         }
         deliverReplies(decision, call)
         for delivery in deliveries where decision.answered.contains(delivery.user) {
-            deliverEvent(delivery, of: call, snapshot, decision.subject.acks)
+            deliverEvent(delivery, of: call, snapshot, decision.subject.acks, &ringsSince)
         }
     }
 
@@ -53,7 +57,7 @@ extension BatchService {
     }
 
     private func deliverEvent(
-        _ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, _ acks: [DeviceAck]
+        _ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, _ acks: [DeviceAck], _ ringsSince: inout Int64?
     ) {
         context.counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.event.name.rawValue)
         if delivery.isTraced || !delivery.isResend {
@@ -89,10 +93,14 @@ extension BatchService {
         if let cause, hasReader {
             context.budgets.charge(payload.count, from: cause, to: delivery.user, now: now)
         }
-        send(
-            OutboundMessage(
-                topic: topic, payload: payload, expirySeconds: expiry,
-                brokers: device.map(brokers) ?? brokers(of: delivery.user, acks), isTrimmed: isTrimmed))
+        var message = OutboundMessage(
+            topic: topic, payload: payload, expirySeconds: expiry,
+            brokers: device.map(brokers) ?? brokers(of: delivery.user, acks), isTrimmed: isTrimmed)
+        if let readAt = ringsSince, delivery.event.name == .invited, !delivery.isResend, hasReader {
+            message.timing = .ring(readAt: readAt)
+            ringsSince = nil
+        }
+        send(message)
     }
 
     // MARK: Timelines (docs/protocol.md, section 6)
@@ -123,5 +131,19 @@ extension BatchService {
         let steps = steps()
         context.recorder.add(steps, of: call.callID, at: max(now, call.updatedAt))
         context.usage.add(entries: steps.count, of: call.callID, to: call.inviter)
+    }
+}
+
+extension Decision {
+    /// When the request was read that rings users, by the boot clock, in microseconds; nil when no request of the
+    /// decision rings users.
+    fileprivate var ringsSince: Int64? {
+        for reply in replies {
+            guard case .response(_, .success) = reply.content, let origin = reply.path.origin,
+                origin.type == "call.invite" || origin.type == "call.add"
+            else { continue }
+            return origin.readAt
+        }
+        return nil
     }
 }

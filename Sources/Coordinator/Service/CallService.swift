@@ -77,11 +77,40 @@ package final class CallService {
 
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
 
+    /// Returns the user who met limits most often since the last call, with the last of these limits.
+    func takeMostLimited() -> (user: UserID, limit: String, count: Int)? { context.budgets.takeMostLimited() }
+
     /// The brokers that are away, as of this coordinator's last report.
     package var awayBrokers: [BrokerName] { context.awayBrokers }
 
     /// The periodic work with the store.
     var chores: StoreChores { StoreChores(context: context) }
+
+    /// The clock for measured durations, in microseconds.
+    package var stopwatch: () -> Int64 {
+        get { context.stopwatch }
+        set { context.stopwatch = newValue }
+    }
+
+    /// Adds a measured duration, in microseconds, to the metrics.
+    func add(_ duration: DurationMetric, _ microseconds: Int64, _ label: String) {
+        context.counters.durations.add(duration, microseconds, label)
+    }
+
+    /// Notes that the broker was given these messages.
+    package func handedOver(_ messages: [OutboundMessage]) {
+        var now: Int64?
+        for message in messages {
+            guard let timing = message.timing else { continue }
+            now = now ?? context.stopwatch()
+            switch timing {
+            case .ring(let readAt): context.counters.durations.add(.ring, (now ?? readAt) - readAt)
+            case .response(let origin, let outcome):
+                context.counters.durations.add(
+                    .request, (now ?? origin.readAt) - origin.readAt, origin.type, outcome)
+            }
+        }
+    }
 
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 
@@ -94,7 +123,7 @@ package final class CallService {
     /// Decodes inbound messages. Appends the messages to the queue, and returns the errors for messages that cannot be
     /// served.
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
-        var intake = Intake(settings, context.budgets, now: store.time)
+        var intake = Intake(settings, context.budgets, now: store.time, readAt: context.stopwatch())
         for message in messages { intake.read(message) }
         for (device, broker) in intake.heard { context.lastHeard.note(device, at: broker) }
         let refusing = BatchService(context)

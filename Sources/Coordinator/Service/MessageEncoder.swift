@@ -17,10 +17,12 @@ struct MessageEncoder {
         _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ path: ReplyPath
     ) -> OutboundMessage {
         let (payload, isTrimmed) = bounded(.response(Response(id: id, outcome: outcome)))
-        return OutboundMessage(
+        var message = OutboundMessage(
             topic: path.level.map { topics.down(device) + "/" + $0 } ?? topics.down(device), payload: payload,
             correlationData: path.correlationData,
             expirySeconds: ServiceBounds.messageExpirySeconds, brokers: path.brokers, isTrimmed: isTrimmed)
+        message.timing = path.origin.map { .response($0, outcome: outcome.name) }
+        return message
     }
 
     /// Returns the error message for a message that has no request id.

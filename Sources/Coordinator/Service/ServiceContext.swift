@@ -32,6 +32,8 @@ final class ServiceContext {
     /// Returns a media session for a member, with a token that is valid from the given time on; nil when the process has
     /// no settings of media servers.
     var mediaSession: ((MediaMember, WallTime) -> BellwireMediaSession?)?
+    /// The clock for measured durations, in microseconds.
+    var stopwatch: () -> Int64 = { SystemClock.boot.microseconds }
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     var wall: () -> WallTime = { .now }
     /// The endpoints in this coordinator's own settings. These endpoints are written to the store before the first

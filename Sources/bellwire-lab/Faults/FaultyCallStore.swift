@@ -3,7 +3,7 @@ import CallStore
 import SignalingProtocol
 
 /// A store that is broken on purpose, to show that the consistency test notices (`scripts/chaos --self-test`).
-final class FaultyCallStore: CallStore {
+final class FaultyCallStore: ForwardingStore {
     enum Fault: String, CaseIterable, Sendable {
         /// The last writer wins: a commit with a conflict is written all the same.
         case noCompareAndSet = "no-compare-and-set"
@@ -13,7 +13,7 @@ final class FaultyCallStore: CallStore {
         case lostTimer = "lost-timer"
     }
 
-    private let store: any CallStore
+    let store: any CallStore
     private let fault: Fault
 
     init(_ store: any CallStore, fault: Fault) {
@@ -64,134 +64,7 @@ final class FaultyCallStore: CallStore {
         return outcomes
     }
 
-    // MARK: Operations without faults
-
-    func now() async throws(StoreError) -> Milliseconds { try await store.now() }
-
-    func tidyCalls(of user: UserID) async throws(StoreError) -> Int { try await store.tidyCalls(of: user) }
-
-    func lookAtClock() async throws(StoreError) -> Bool { try await store.lookAtClock() }
-
-    func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] { try await store.read(queries) }
-
-    func due(
-        before moment: Milliseconds, limit: Int, besides: Set<RecordID>
-    ) async throws(StoreError) -> [RecordID] {
-        try await store.due(before: moment, limit: limit, besides: besides)
-    }
-
-    func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
-        try await store.due(ids, before: moment)
-    }
-
-    func history(
-        of user: UserID, after place: HistoryPlace?, limit: Int
-    ) async throws(StoreError) -> [HistoryPlace] {
-        try await store.history(of: user, after: place, limit: limit)
-    }
-
-    func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
-        try await store.update(user, update)
-    }
-
-    func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
-        try await store.set(block, isBlocked)
-    }
-
-    func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
-        try await store.blockList(of: user)
-    }
-
-    func erase(_ user: UserID) async throws(StoreError) { try await store.erase(user) }
-
-    func charge(_ charges: [StoredCharge]) async throws(StoreError) { try await store.charge(charges) }
-
-    func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
-        try await store.trace(traces, life: life)
-    }
-
-    func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
-        try await store.timeline(of: callID)
-    }
-
-    func pushPolicy() async throws(StoreError) -> KeptPushPolicy? { try await store.pushPolicy() }
-
-    func pushSecret() async throws(StoreError) -> [UInt8] { try await store.pushSecret() }
-
-    func register(_ registration: PushRegistration) async throws(StoreError) -> [PushRegistration] {
-        try await store.register(registration)
-    }
-
-    func unregister(
-        _ device: DeviceAddress, _ platform: PushPlatform?, _ app: AppName?
-    ) async throws(StoreError) -> [PushRegistration] {
-        try await store.unregister(device, platform, app)
-    }
-
-    func end(_ registration: PushRegistration) async throws(StoreError) {
-        try await store.end(registration)
-    }
-
-    func registrations(of users: [UserID]) async throws(StoreError) -> [[PushRegistration]] {
-        try await store.registrations(of: users)
-    }
-
-    func boundPushes(most: Int) async throws(StoreError) -> Int {
-        try await store.boundPushes(most: most)
-    }
-
-    func bound(
-        _ endpoint: EndpointName, _ bounds: OutboxBounds
-    ) async throws(StoreError) -> OutboxLoss {
-        try await store.bound(endpoint, bounds)
-    }
-
-    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) { try await store.keep(endpoints) }
-
-    func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
-
-    func cameOnline(
-        _ sessions: [DeviceSession], policy: PresencePolicy
-    ) async throws(StoreError) -> [OnlineOutcome] {
-        try await store.cameOnline(sessions, policy: policy)
-    }
-
-    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
-        try await store.wentOffline(sessions, policy: policy)
-    }
-
-    func renew(_ devices: [DeviceAddress]) async throws(StoreError) { try await store.renew(devices) }
-
-    func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings { try await store.report(report) }
-
-    func readSightings() async throws(StoreError) { try await store.readSightings() }
-
-    func devices(
-        at broker: BrokerName, after place: String?, limit: Int
-    ) async throws(StoreError) -> DevicePage {
-        try await store.devices(at: broker, after: place, limit: limit)
-    }
-
-    func clean(limit: Int) async throws(StoreError) -> Int { try await store.clean(limit: limit) }
-
     var summary: String { "\(store.summary), \(fault.rawValue)" }
-
-    var durability: String? { store.durability }
-    var hazards: [StoreHazard] { store.hazards }
-
-    var clockSkew: Milliseconds { store.clockSkew }
-
-    var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
-
-    var isShared: Bool { store.isShared }
-
-    var time: Milliseconds? { store.time }
-
-    var answersAtOnce: Bool { store.answersAtOnce }
-
-    var socket: StoreSocket? { store.socket }
-
-    func receive() { store.receive() }
 }
 
 extension Commit {

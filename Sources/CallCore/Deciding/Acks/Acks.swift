@@ -2,7 +2,9 @@ import SignalingProtocol
 
 /// Acks of call events (docs/protocol.md, section 5).
 extension Deciding {
-    func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) throws(Undecided) {
+    func decideAck(
+        _ device: DeviceAddress, _ revision: Int, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws(Undecided) {
         guard let call = decision.call, call.hasMember(device.userID) else { return }
         let revision = min(revision, call.revision)
         let ack = DeviceAck(device: device, session: facts.session(of: device), revision: revision)
@@ -10,6 +12,8 @@ extension Deciding {
         if known.map({ !$0.isSession(ack.session) || $0.revision < revision }) ?? true {
             decision.steps.append(.ack(device, revision: revision))
         }
+        // Revision 0 stands for a device that has come online and has acknowledged nothing yet.
+        if known?.revision ?? 0 == 0 { noteRing(of: device, revision, stored, &decision) }
         acknowledged(ack, call.callID, &decision)
         if revision < call.revision {
             decision.counts.add(.staleAcks)
@@ -21,6 +25,24 @@ extension Deciding {
         _ = decision.subject.machine?.acknowledged(by: device.userID, revision: revision, now: now)
         heard(device, &decision)
         if call.isOver { decideRest(try facts.presence(of: call.members.map(\.userID)), &decision) }
+    }
+
+    /// Notes the first ack of a device whose user is rung.
+    func noteRing(
+        of device: DeviceAddress, _ revision: Int, _ stored: StoredRecord?, _ decision: inout Decision
+    ) {
+        guard let call = decision.call, call.isLive, let member = call.member(device.userID), member.state.isPending,
+            member.invitedRevision > 0, revision >= member.invitedRevision, let invitedAt = call.invitedAt(member)
+        else { return }
+        let check = RingCheck(device: device, invitation: member.invitedRevision)
+        guard stored?.checks.contains(check) != true, !decision.subject.notes.contains(.ringCheck(call.callID, check))
+        else { return }
+        let isAfterPush =
+            stored?.pushes.contains {
+                $0.key.device == device && $0.invitation == member.invitedRevision
+                    && ($0.ring == .sent || $0.ring == .trying)
+            } ?? false
+        decision.ringAcks.append(RingAck(after: max(0, now - invitedAt), isAfterPush: isAfterPush))
     }
 
     /// Decides a heartbeat. A device that sends heartbeats assumes that its user is in the call. A device that is not

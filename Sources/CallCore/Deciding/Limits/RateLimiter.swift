@@ -84,6 +84,17 @@ package struct RateLimiter {
             }
         }
 
+        /// The user whose messages the limit bounds.
+        package var user: UserID {
+            switch self {
+            case .signals(let user), .messages(let user), .invitations(let user), .requests(let user),
+                .callee(let user), .sentBytes(let user), .welcomeBytes(let user), .calleeBytes(let user),
+                .inDebt(let user), .pair(let user, _), .pairBytes(let user, _):
+                user
+            case .ringChecks(let device, _), .device(let device), .presence(let device): device.userID
+            }
+        }
+
         /// Whether the limit counts bytes and may be overdrawn: the number of bytes is known only after the send.
         var isOverdrawn: Bool {
             switch self {

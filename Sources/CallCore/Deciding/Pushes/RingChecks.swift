@@ -41,6 +41,7 @@ extension Deciding {
         let isKnown = known.contains(check) || decision.subject.notes.contains(.ringCheck(callID, check))
         let hasRoom = known.count < ServiceBounds.acksPerUser || known.contains { $0.device == check.device }
         if !isKnown, hasRoom {
+            noteRing(of: check.device, check.invitation, stored, &decision)
             decision.subject.notes.append(.ringCheck(callID, check))
             decision.steps.append(.ack(check.device, revision: check.invitation))
         }

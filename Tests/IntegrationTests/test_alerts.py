@@ -1,0 +1,170 @@
+"""The alerts and the dashboard of deploy/observability, at a real Prometheus beside a real deployment (docs/operations.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, World, free_port, talk, wait_until
+from harness.credentials import make_certificates
+
+FILES = PROJECT / "deploy/observability"
+DASHBOARD = json.loads((FILES / "dashboards/bellwire.json").read_text())
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+ALERTS = re.findall(r"- alert: (\w+)", (FILES / "alerts.yml").read_text())
+
+
+def test_each_alert_fires_by_its_fault_and_none_in_a_healthy_hour() -> None:
+    done = subprocess.run(["promtool", "test", "rules", "alerts-test.yml"], cwd=FILES, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = (FILES / "alerts-test.yml").read_text()
+    assert [alert for alert in ALERTS if f'alertname="{alert}"' not in tried] == []
+
+
+def test_each_alert_has_a_section_of_its_own() -> None:
+    headings = re.findall(r"^### (\w+)$", (PROJECT / "docs/operations.md").read_text(), re.MULTILINE)
+    assert sorted(headings) == sorted(ALERTS)
+    runbooks = re.findall(r"runbook: docs/operations.md#(\w+)", (FILES / "alerts.yml").read_text())
+    assert [heading.lower() for heading in ALERTS] == runbooks
+
+
+def test_the_files_are_in_order(tmp_path: Path) -> None:
+    for name in ("prometheus.yml", "alerts.yml"):
+        shutil.copy(FILES / name, tmp_path)
+    done = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Prometheus:
+    """Debian's Prometheus, with the deployment's rules. Everything that happens each 15 s there happens each second here, and
+    no alert waits for its `for`."""
+
+    def __init__(self, directory: Path, *ports: int) -> None:
+        rules = re.sub(r"^        for: .*\n", "", (FILES / "alerts.yml").read_text(), flags=re.MULTILINE).replace("interval: 15s", "interval: 1s")
+        (directory / "alerts.yml").write_text(rules)
+        targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
+        (directory / "prometheus.yml").write_text(
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [alerts.yml]\n"
+            f"scrape_configs: [{{job_name: coordinator, static_configs: [{{targets: [{targets}]}}]}}]\n"
+        )
+        self._port = free_port()
+        self._child = Child(
+            [
+                "prometheus",
+                f"--config.file={directory / 'prometheus.yml'}",
+                f"--storage.tsdb.path={directory / 'data'}",
+                f"--web.listen-address=127.0.0.1:{self._port}",
+            ],
+            stdout=directory / "prometheus.log",
+        )
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        url = f"http://127.0.0.1:{self._port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(url, timeout=5) as response:
+                answer = json.loads(response.read())
+        except OSError:
+            return []
+        assert answer["status"] == "success", (expression, answer)
+        return list(answer["data"]["result"])
+
+    def value(self, expression: str) -> float | None:
+        found = self.query(expression)
+        return float(found[0]["value"][1]) if found else None
+
+    def firing(self) -> set[str]:
+        return {sample["metric"]["alertname"] for sample in self.query('ALERTS{alertstate="firing"}')}
+
+    def stop(self) -> None:
+        self._child.kill()
+
+
+class Site:
+    """Two coordinators with Redis, and Prometheus."""
+
+    def __init__(self, world: World, redis: RedisServer, directory: Path, certificate: Path) -> None:
+        self.world, self.redis, self.certificate = world, redis, certificate
+        self.prometheus = Prometheus(directory, *(service.http_port for service in world.services))
+
+    def fires(self, alert: str) -> None:
+        wait_until(lambda: alert in self.prometheus.firing(), 60, f"{alert} fires")
+
+
+@pytest.fixture(scope="module")
+def site(deploy: Deploy, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("prometheus")
+    make_certificates(directory)
+    redis_server.command("CONFIG", "SET", "maxmemory", "512mb")
+    world = deploy(2, store=redis_server.url, broker_ca=str(directory / "ca.crt"), **UNLIMITED)
+    site = Site(world, redis_server, directory, directory / "ca.crt")
+    yield site
+    site.prometheus.stop()
+    world.close()
+
+
+def test_a_healthy_deployment_raises_no_alert_and_fills_the_dashboard(site: Site) -> None:
+    prometheus = site.prometheus
+    alice, bob = site.world.phones("alice", "bob")
+    for _ in range(8):
+        alice.end(talk(alice, bob))
+    wait_until(lambda: (prometheus.value("sum(bellwire_ring_seconds_count)") or 0) >= 8, 30, "the calls are scraped")
+    wait_until(lambda: prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve")
+    assert prometheus.firing() == set()
+    for expression in QUERIES:
+        query = expression.replace("$__rate_interval", "1m")
+        prometheus.query(query)
+        # Without pushes, webhooks and users at a limit these have no series.
+        if not re.search("push|webhook|limited|outcome!=|resent", expression):
+            # A rate needs two scrapes.
+            wait_until(lambda query=query: prometheus.query(query), 30, query)
+
+
+def test_devices_that_acknowledge_nothing_are_told(site: Site) -> None:
+    alice, bob = site.world.phones("alice", "bob")
+    bob.auto_ack = False
+    for _ in range(40):
+        alice.cancel(alice.invite(bob))
+    site.fires("BellwireReceiptsFall")
+
+
+def test_a_store_that_fills_is_told(site: Site) -> None:
+    site.redis.command("CONFIG", "SET", "maxmemory", "32mb")
+    keys = [f"filler{number}" for number in range(28)]
+    for key in keys:
+        site.redis.command("SET", key, "x" * 1_000_000)
+    site.fires("BellwireStoreFills")
+    site.redis.command("DEL", *keys)
+    site.redis.command("CONFIG", "SET", "maxmemory", "512mb")
+    wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve again")
+
+
+def test_a_certificate_that_ends_is_told(site: Site) -> None:
+    """One that replaces the file of an option while the coordinators run."""
+    assert "BellwireCertificateEnds" not in site.prometheus.firing()
+    short = site.certificate.with_name("short.crt")
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "10", "-subj", "/CN=a"]
+    subprocess.run([*words, "-keyout", short.with_suffix(".key"), "-out", short], check=True, capture_output=True)
+    short.replace(site.certificate)
+    site.fires("BellwireCertificateEnds")
+
+
+def test_a_broker_that_hangs_is_told(site: Site) -> None:
+    with site.world.broker.frozen():
+        site.fires("BellwireBrokerSlow")
+        site.fires("BellwireReplicaMissing")
+    wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve again")
+
+
+def test_a_coordinator_that_is_gone_is_told(site: Site) -> None:
+    site.world.services[1].kill()
+    wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 1, 30, "one coordinator serves")
+    site.fires("BellwireReplicaMissing")
