@@ -3,8 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// The examination of the store: whether the store answers, what a crash loses, how full
-/// the store is, and whose clock differs.
+/// The examination of the store: whether the store answers, what a crash loses, how full the store is, and whose clock
+/// differs.
 struct StoreExamination {
     /// The difference between the store's clock and this machine's that is worth a warning, in milliseconds.
     private static let clockDifference: Milliseconds = 1_000
