@@ -67,6 +67,8 @@ class Prometheus:
             ],
             stdout=directory / "prometheus.log",
         )
+        wait_until(lambda: not self._child.running or self.query("vector(1)") != [], 30, "Prometheus answers")
+        assert self._child.running, (directory / "prometheus.log").read_text()[-2000:]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         url = f"http://127.0.0.1:{self._port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
@@ -74,7 +76,9 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=5) as response:
                 answer = json.loads(response.read())
         except urllib.error.HTTPError as error:
-            # Prometheus does not understand the query.
+            if error.code == 503:
+                # Prometheus is starting.
+                return []
             raise AssertionError(f"{expression}: {error.read().decode()}") from error
         except OSError:
             return []
