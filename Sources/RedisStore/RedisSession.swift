@@ -13,6 +13,9 @@ final class RedisSession: AnswersLater {
         /// The bound on connecting and on each reply. The bound is below the age of stale outbound messages, so that
         /// requests that waited for the store can still be answered `unavailable`.
         static let timeout = 400
+        /// The wait for replicas, in milliseconds, as long as too few replicas have the writes. A server without a replica
+        /// answers nothing else to this connection during the wait.
+        static let shortWait = 20
         static let backoff: ClosedRange<Int64> = 50...1_000
         /// The longest pause between attempts where another server may take over: requests are served again within a
         /// second of a failover.
@@ -54,7 +57,7 @@ final class RedisSession: AnswersLater {
     private var clock = StoreClock()
     /// The correction of Redis's own clock, as last read.
     private(set) var shared = SharedClock()
-    /// Whether enough replicas had the last write; if not, each check of the clock asks again.
+    /// Whether enough replicas had the writes; if not, each check of the clock asks again.
     private var hasReplicas = true
     /// The number of times that a request waited for Redis.
     private(set) var roundTrips = 0
@@ -134,7 +137,7 @@ final class RedisSession: AnswersLater {
         if isWrite, waitReplicas > 0 {
             sent.command("WAIT", 2, to: .written) {
                 $0.add(Int64(waitReplicas))
-                $0.add(Int64(Bounds.timeout / 2))
+                $0.add(Int64(hasReplicas ? Bounds.timeout / 2 : Bounds.shortWait))
             }
         }
         do throws(StoreError) {
@@ -190,6 +193,7 @@ final class RedisSession: AnswersLater {
         guard request.isWrite, waitReplicas > 0 else { return }
         let reached = try replies.removeLast().number()
         guard reached >= waitReplicas else {
+            hasReplicas = false
             throw StoreError(.notWritten, "only \(reached) of \(waitReplicas) replicas have the write")
         }
     }

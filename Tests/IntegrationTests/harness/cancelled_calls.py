@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from . import Device, World, call_id
@@ -13,19 +14,24 @@ AGAIN = 0.2
 
 
 class CancelledCalls:
-    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and when an answer came."""
+    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and when an answer came. `users`: one pair of
+    exactly these users instead, whose calls have ids from `new_id`."""
 
-    def __init__(self, world: World, pairs: int = 3) -> None:
+    def __init__(
+        self, world: World, pairs: int = 3, users: tuple[str, str] | None = None, new_id: Callable[[], str] = call_id
+    ) -> None:
+        self._new_id = new_id
         self.answered: list[tuple[Device, str]] = []
         self.moments: list[float] = []
         self.refusals: set[str] = set()
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(pairs)
-        self._tasks = [self._pool.submit(self._converse, *world.phones("alice", "bob")) for _ in range(pairs)]
+        devices = [[world.device(user) for user in users]] if users else [world.phones("alice", "bob") for _ in range(pairs)]
+        self._pool = ThreadPoolExecutor(len(devices))
+        self._tasks = [self._pool.submit(self._converse, *pair) for pair in devices]
 
     def _converse(self, alice: Device, bob: Device) -> None:
         while not self._stop.is_set():
-            call = call_id()
+            call = self._new_id()
             invited = self._until_answered(alice, "call.invite", callID=call, invitees=[bob.user], mode="advanced")
             if invited and self._until_answered(alice, "call.cancel", callID=call):
                 self.answered.append((alice, call))
