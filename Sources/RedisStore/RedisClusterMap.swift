@@ -1,7 +1,7 @@
 import CallStore
 
 /// The master of each hash slot, as a server of the cluster tells it.
-struct RedisClusterMap {
+struct RedisClusterMap: Equatable {
     /// The masters. A slot names its master by the place in this array.
     private(set) var masters: [RedisAddress.Server] = []
     private var owners = [UInt16](repeating: Self.nobody, count: RedisSlot.count)

@@ -14,14 +14,18 @@ struct RedisKey {
         prefix.count + name.utf8.count + end.utf8CodeUnitCount + kind.utf8.count + detail.utf8.count
     }
 
-    /// The hash slot of the key in a cluster.
-    var slot: RedisSlot {
+    private var joined: ByteBuffer {
         var bytes = ByteBuffer(capacity: count)
         bytes.append(prefix)
         bytes.append(name)
         bytes.append(end)
         bytes.append(kind)
         bytes.append(detail)
-        return bytes.withUnsafeBytes { RedisSlot(ofKey: $0) }
+        return bytes
     }
+
+    var bytes: [UInt8] { joined.bytes }
+
+    /// The hash slot of the key in a cluster.
+    var slot: RedisSlot { joined.withUnsafeBytes { RedisSlot(ofKey: $0) } }
 }

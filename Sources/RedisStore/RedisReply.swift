@@ -81,6 +81,15 @@ extension RedisReply {
         return bytes
     }
 
+    /// Returns the time in a reply to `TIME`, in milliseconds.
+    func redisTime() throws(StoreError) -> Milliseconds {
+        guard let parts = array, parts.count == 2, let seconds = parts[0].bytes.flatMap(StoredNumber.time),
+            let microseconds = parts[1].bytes?.text.flatMap(Int64.init), (0..<1_000_000).contains(microseconds),
+            seconds <= StoredNumber.times.upperBound / 1000
+        else { throw StoreError(.failed, "no time: \(unexpected)") }
+        return seconds * 1000 + microseconds / 1000
+    }
+
     func values() throws(StoreError) -> [RedisBytes] {
         guard raw.pointee.type == REDIS_REPLY_ARRAY else { throw unexpected }
         var values: [RedisBytes] = []

@@ -447,7 +447,7 @@ final class RedisSession: AnswersLater {
         let (after, wall) = machine.atOnce()
         // The process was stopped in between, so that Redis's answer is too old.
         guard after - before <= ClockBounds.step else { return nil }
-        let raw = try time(replies[0])
+        let raw = try replies[0].redisTime()
         let entry = try replies[1].value()
         let known = entry.map { Array($0) } ?? []
         var agreed = SharedClock()
@@ -481,15 +481,6 @@ final class RedisSession: AnswersLater {
     private func adopt(_ look: ClockLook) {
         shared = look.agreed
         clock.adopt(look.now, between: look.before, look.after)
-    }
-
-    private func time(_ reply: RedisReply) throws(StoreError) -> Milliseconds {
-        guard let parts = reply.array, parts.count == 2,
-            let seconds = parts[0].bytes.flatMap(StoredNumber.time),
-            let microseconds = parts[1].bytes?.text.flatMap(Int64.init),
-            (0..<1_000_000).contains(microseconds), seconds <= StoredNumber.times.upperBound / 1000
-        else { throw StoreError(.failed, "\(address): no time: \(reply.unexpected)") }
-        return seconds * 1000 + microseconds / 1000
     }
 
     /// The settings of a server.
@@ -589,7 +580,7 @@ final class RedisSession: AnswersLater {
         found.evictionPolicy = values[2] == "noeviction" ? nil : values[2]
         if let isOn = values[0], let sync = values[1] { found.durability = isOn == "yes" ? sync : "appendonly=no" }
         found.fill = replies[3].bytes?.text.flatMap(fill)
-        if isCluster, let raw = try? time(replies[4]), let first = clock.now(boot: sent),
+        if isCluster, let raw = try? replies[4].redisTime(), let first = clock.now(boot: sent),
             let last = clock.now(boot: machine.boot())
         {
             // The reply may have waited in this process.

@@ -79,6 +79,19 @@ final class SQLiteDatabase {
         throw error()
     }
 
+    /// Copies this database as of one moment into an empty one. Writers of this database do not wait: in WAL mode a reader
+    /// keeps nobody out.
+    func copy(to target: SQLiteDatabase) throws(StoreError) {
+        guard let backup = sqlite3_backup_init(target.handle, "main", handle, "main") else { throw target.error() }
+        var code = SQLITE_BUSY
+        for _ in 0..<Self.openingTimeout / Self.busyPause where code == SQLITE_BUSY || code == SQLITE_LOCKED {
+            code = sqlite3_backup_step(backup, -1)
+            if code == SQLITE_BUSY || code == SQLITE_LOCKED { usleep(UInt32(Self.busyPause) * 1000) }
+        }
+        let result = sqlite3_backup_finish(backup)
+        guard code == SQLITE_DONE, result == SQLITE_OK else { throw target.error() }
+    }
+
     /// Runs `body` in a write transaction: the file takes all writes of `body` or none.
     func transaction<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         // The transaction is immediate: a reader that starts to write later would fail after a write of another

@@ -20,6 +20,8 @@ struct Main {
             case "token": try TokenCommand.run(words)
             case "push": try PushCommand.run(words)
             case "webhooks": try WebhooksCommand.run(words)
+            case "backup": try BackupCommand.run(words)
+            case "restore": try RestoreCommand.run(words)
             case "listen": program.runAsync(command) { try await Phone.listen(words) }
             case "bench", "simulate", "check-history":
                 throw UsageError("bellwire: unknown command \(command): it is bellwire-lab \(command)")
@@ -46,6 +48,8 @@ struct Main {
           token    make a token
           push     make keys for pushes, and test pushes to sleeping phones
           webhooks show the outbox of each endpoint; list and replay dead letters
+          backup   copy a store into a file, while calls go on
+          restore  write a backup into an empty store
 
         bellwire COMMAND --help lists a command's options.
         """

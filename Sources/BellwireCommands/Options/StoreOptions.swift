@@ -97,6 +97,13 @@ enum StoreOptions {
         return try address.open(options)
     }
 
+    /// Returns the address and the Redis prefix of a store that a command copies as a whole.
+    static func backedUp(_ arguments: Arguments) throws(UsageError) -> (StoreAddress, prefix: String) {
+        var address = try required(arguments, "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…")
+        try readSecrets(arguments, into: &address)
+        return (address, try prefix(arguments))
+    }
+
     /// Opens the store of a command with the flags `examined`; nil without `--store`.
     static func openForExamination(_ arguments: Arguments) throws -> (any CallStore)? {
         guard let text = arguments.text("store"), !text.isEmpty else { return nil }
