@@ -166,7 +166,9 @@ package struct RedisRestore {
         }
     }
 
-    private static func endpoint(_ name: [UInt8]) -> EndpointName? { EndpointName(String(decoding: name, as: UTF8.self)) }
+    private static func endpoint(_ name: [UInt8]) -> EndpointName? {
+        EndpointName(String(decoding: name, as: UTF8.self))
+    }
 
     private mutating func writeLine(
         _ id: RecordID, _ endpoint: EndpointName, _ owner: [UInt8], _ entries: ArraySlice<[UInt8]>

@@ -29,7 +29,8 @@ package final class DigestStream {
     package func finish() -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 0
-        precondition(EVP_DigestFinal_ex(context, &digest, &count) == 1 && count == 32, "SHA-256 needs nothing that could be missing")
+        let isDone = EVP_DigestFinal_ex(context, &digest, &count) == 1
+        precondition(isDone && count == 32, "SHA-256 needs nothing that could be missing")
         return digest
     }
 }

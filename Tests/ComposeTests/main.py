@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 
-from harness import Attempt, Device, Load, member, ring, wait_until
+from harness import PROJECT, Attempt, Device, Load, member, ring, wait_until
 from harness import page as browsers
 from harness.credentials import make_certificates
 from harness.push_providers import PushProviders
@@ -573,6 +573,24 @@ def kept(stack: Stack, say: Say) -> None:
         phone.close()
 
 
+def backup(stack: Stack, say: Say) -> None:
+    """a backup, a new Redis, and the restore, as docs/operations.md has them"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    call = ring(alice, bob, timeout=600)
+    with tempfile.TemporaryDirectory() as directory:
+        commands = (PROJECT / "docs/operations.md").read_text().split("## Backup and restore")[1].split("```sh")[1].split("```")[0]
+        for line in commands.strip().splitlines():
+            done = stack.script(line.replace("bellwire.backup", f"{directory}/bellwire.backup"))
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+            say(f"{line}: {(done.stderr or done.stdout).strip().splitlines()[-1][:120]}")
+    stack.up(3)
+    bob.accept(call)
+    assert member(alice.get(call), bob)["state"] == "accepted"
+    say("a call that rang before the backup is answered after the restore")
+    for phone in (alice, bob):
+        phone.close()
+
+
 def stop(stack: Stack, say: Say) -> None:
     """graceful stop"""
     began = time.monotonic()
@@ -589,7 +607,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 STEPS = (
     *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, page, turn, pushes, calls, rights, secrets_are_kept, own_certificate, limits),
-    *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
+    *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, backup, stop),
 )
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ package enum BackupCommand {
     }
 
     /// Writes a copy of the file, which lies beside the backup until the backup is complete.
-    private static func copy(_ file: String, beside path: String, _ writer: BackupFileWriter) throws(StoreError) -> Int {
+    private static func copy(_ file: String, beside path: String, _ writer: BackupFileWriter) throws(StoreError) -> Int
+    {
         guard access(file, R_OK | W_OK) == 0 else { throw BackupFile.failure(file) }
         let copy = path == "-" ? "\(file).backup-\(getpid())" : "\(path).sqlite-\(getpid())"
         defer { for end in ["", "-wal", "-shm", "-journal"] { unlink(copy + end) } }
@@ -63,7 +64,8 @@ package enum BackupCommand {
         }
     }
 
-    private static func copy(_ address: RedisAddress, _ prefix: String, _ writer: BackupFileWriter) throws(StoreError) -> Int
+    private static func copy(_ address: RedisAddress, _ prefix: String, _ writer: BackupFileWriter) throws(StoreError)
+        -> Int
     {
         let backup = try RedisBackup(address, prefix: prefix)
         try write(backup.head, writer)
