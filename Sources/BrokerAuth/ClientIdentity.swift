@@ -52,6 +52,7 @@ extension ClientIdentity {
             self = .device(device)
         case .server: self = .server(try Self.named(token.user, clientID))
         case .coordinator: self = .coordinator(try Self.named(token.user, clientID))
+        case .admin: throw Refusal("a token of role admin is for the gateway's /v1/admin alone")
         }
     }
 

@@ -32,6 +32,9 @@ package final class MemoryCallStore: CallStore {
         var pushPolicy: PushPolicy?
         var pushProcesses = PushProcesses()
         var pushSecret: [UInt8]?
+        /// The audit log, with the numbers of its entries.
+        var audit: [(number: Int, entry: AuditEntry)] = []
+        var nextAudit = 0
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
 

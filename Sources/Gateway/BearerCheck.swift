@@ -60,6 +60,13 @@ package final class BearerCheck: Sendable {
         guard try bearer(headers, .noToken).token.role == .server else { throw .wrongRole }
     }
 
+    /// Returns the administrator whose token the `Authorization` headers contain.
+    func admin(_ headers: [String]) throws(Problem) -> Bearer {
+        let bearer = try bearer(headers, .noAdminToken)
+        guard bearer.token.role == .admin else { throw .wrongAdminRole }
+        return bearer
+    }
+
     /// Returns the user whose token the `Authorization` headers contain.
     func user(_ headers: [String]) throws(Problem) -> Bearer {
         let bearer = try bearer(headers, .noUsersToken)

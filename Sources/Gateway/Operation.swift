@@ -1,3 +1,4 @@
+import CallStore
 import HTTPServing
 import SignalingProtocol
 
@@ -13,6 +14,10 @@ enum Operation {
     case ring(RingQuestion)
     /// A heartbeat, passed on if the user is still in the call.
     case heartbeat(RelayedRequest, CallID)
+    /// An act of an administrator, which is written into the audit log before it is done.
+    case act(AdminAct, AuditEntry)
+    /// A part of the audit log.
+    case audit(after: String?, count: Int)
     /// The stream of the user's events from now on.
     case events(Bearer, lastEventID: String?)
 }
@@ -70,13 +75,15 @@ struct Asked {
     var user: Bearer?
     /// The header `Last-Event-ID`.
     var lastEventID: String?
+    /// The administrator who sent the request.
+    var admin: Bearer?
 
     /// - Parameter newID: makes the id of a request without an `Idempotency-Key`.
     func operation(newID: () -> RequestID) throws(Problem) -> Operation {
         if let user { return try zegoCall(user, newID: newID) }
         switch route {
         case .call: return .call(try callID)
-        case .trace: return .trace(try callID)
+        case .trace, .adminCall: return .trace(try callID)
         case .devices: return .devices(try userID)
         case .token:
             let body = try fields()
@@ -85,6 +92,11 @@ struct Asked {
             )
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
+        case .adminEnd, .adminSignOut: return try adminAct(newID)
+        case .adminAudit:
+            return .audit(
+                after: parameter("cursor").flatMap { $0 == Answer.lastCursor ? nil : $0 },
+                count: min(try count() ?? 20, AdminBounds.page))
         case .ringCheck: return .ring(try ring(isRejected: false))
         case .ringReject: return .ring(try ring(isRejected: true))
         case .heartbeat:
@@ -111,7 +123,7 @@ struct Asked {
         case .quit: return try onCall("call.quit", id)
         case .end: return try onCall("call.end", id)
         case .media: return try onCall("call.media", id)
-        case .history: return try history(id)
+        case .history, .adminCalls: return try history(id)
         case .message: return try message(id)
         case .updateUser:
             let (device, body) = (DeviceAddress(userID: try userID, deviceID: .server), try fields())
@@ -137,7 +149,7 @@ struct Asked {
                 payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
-            .zegoEvents, .description, .healthy, .ready, .metrics:
+            .zegoEvents, .adminCall, .adminEnd, .adminSignOut, .adminAudit, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }
@@ -157,14 +169,7 @@ struct Asked {
     }
 
     private func history(_ id: RequestID) throws(Problem) -> RelayedRequest {
-        var count: Int?
-        if let text = parameter("count") {
-            guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
-                throw .badRequest("count: expected a whole number")
-            }
-            // A number too large for `Int` asks for as many calls as possible.
-            count = Int(text) ?? .max
-        }
+        let count = try count()
         let cursor = parameter("cursor")
         return RelayedRequest(
             device: DeviceAddress(userID: try userID, deviceID: .server),
@@ -172,6 +177,16 @@ struct Asked {
                 writer.field("count", count)
                 writer.field("cursor", cursor)
             }, answer: .fields)
+    }
+
+    /// Returns the `count` of the query; nil when the query has none.
+    private func count() throws(Problem) -> Int? {
+        guard let text = parameter("count") else { return nil }
+        guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+            throw .badRequest("count: expected a whole number")
+        }
+        // A number too large for `Int` asks for as many entries as possible.
+        return Int(text) ?? .max
     }
 
     private func message(_ id: RequestID) throws(Problem) -> RelayedRequest {
@@ -184,7 +199,7 @@ struct Asked {
     }
 
     /// Returns a request with the body's fields byte for byte, except the fields that the gateway sets itself.
-    private func payload(
+    func payload(
         _ type: String, _ id: RequestID, passing body: JSONFields? = nil, but excluded: [String] = [],
         _ more: (inout JSONWriter) -> Void = { _ in }
     ) -> [UInt8] {
@@ -207,7 +222,7 @@ struct Asked {
 
     // MARK: Path, query and body
 
-    private var callID: CallID {
+    var callID: CallID {
         get throws(Problem) {
             // No call has an invalid id.
             guard let id = CallID(parameters["callID"]!) else { throw Problem(.init(.callNotFound, "no such call")) }
@@ -215,7 +230,7 @@ struct Asked {
         }
     }
 
-    private var userID: UserID {
+    var userID: UserID {
         get throws(Problem) {
             guard let user = UserID(parameters["userID"]!) else {
                 throw .badRequest("userID: expected 1 to 64 bytes of UTF-8")
@@ -245,7 +260,7 @@ struct Asked {
             deviceID: try optionalDevice(body) ?? .server)
     }
 
-    private func optionalDevice(_ body: JSONFields) throws(Problem) -> DeviceID? {
+    func optionalDevice(_ body: JSONFields) throws(Problem) -> DeviceID? {
         guard let value = body["device"] else { return nil }
         guard let device = value.string.flatMap(DeviceID.init) else {
             throw .badRequest("device: expected 1 to 64 of A-Z a-z 0-9 . _ ~ -")

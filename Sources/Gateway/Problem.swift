@@ -36,6 +36,9 @@ struct Problem: Error, Equatable {
     }
     static let wrongUsersRole = Problem(403, "forbidden", "the token has a role; expected the token of a user")
     static let wrongRole = Problem(403, "forbidden", "the token's role is not server; expected a backend's token")
+    static let noAdminToken = unauthorized("expected Authorization: Bearer and a token with role admin")
+    static let wrongAdminRole = Problem(
+        403, "forbidden", "the token's role is not admin; expected an administrator's token")
     static let unknownPath = Problem(404, "notFound", "unknown path")
     static let noPage = Problem(
         404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")

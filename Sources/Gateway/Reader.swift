@@ -31,6 +31,9 @@ final class Reader {
         case devices(UserID)
         /// A ring check that came before the deployment's secret was known.
         case ring(RingQuestion)
+        /// An act of an administrator.
+        case act(AdminAct, AuditEntry)
+        case audit(after: String?, count: Int)
         /// A heartbeat, passed on if the call is still the call of its sender.
         case heartbeat(RelayedRequest, CallID)
     }
@@ -139,6 +142,16 @@ final class Reader {
                 } catch {
                     asker.respond(error.response)
                 }
+            case .act(let act, let entry): try await perform(act, entry, asker)
+            case .audit(let place, let count):
+                let page = try await store.audit(after: place, limit: count)
+                asker.respond(
+                    .json(200) { writer in
+                        writer.array("entries") { writer in
+                            for entry in page.entries { writer.object { entry.write(to: &$0) } }
+                        }
+                        writer.field("cursor", page.next ?? Answer.lastCursor)
+                    })
             case .heartbeat(let request, let id):
                 guard let refusal = try await refusal(request.device, id) else { return pass(on: request, asker) }
                 asker.refuse(Problem(refusal))
@@ -148,6 +161,31 @@ final class Reader {
             if case .heartbeat(let request, _) = asked.question { return pass(on: request, asker) }
             asker.refuse(.unavailable)
         }
+    }
+
+    /// Writes the act into the audit log and passes its request on.
+    private func perform(_ act: AdminAct, _ entry: AuditEntry, _ asker: Asker) async throws(StoreError) {
+        let request: RelayedRequest
+        switch act {
+        case .signOut(let signOut): request = signOut
+        case .end(let id, let reason, let requestID):
+            var stored = try await store.load([id])[0]
+            if case .alias(let target, _)? = stored?.record { stored = try await store.load([target])[0] }
+            guard case .call(let call)? = stored?.record else {
+                return asker.refuse(Problem(SignalingError(.callNotFound, "no such call")))
+            }
+            let state = call.snapshot.member(call.inviter)?.state.rawValue
+            guard call.isLive else {
+                return asker.refuse(Problem(SignalingError(.callEnded, "the call has ended", state: state)))
+            }
+            guard let end = AdminAct.request(toEnd: call.snapshot, reason, requestID) else {
+                let nobody = "nobody is in the call; it ends by itself within a minute"
+                return asker.refuse(Problem(SignalingError(.invalidState, nobody, state: state)))
+            }
+            request = end
+        }
+        try await store.add(entry.at(try await store.now()))
+        pass(on: request, asker)
     }
 
     private func pass(on request: RelayedRequest, _ asker: Asker) {

@@ -65,14 +65,15 @@ final class RequestHandler: Sendable {
                 let query = route.isRing ? RequestQuery.pairs(exchange.query) : nil
                 return Asked(route: route, parameters: parameters, query: query ?? [], body: exchange.body, key: nil)
             }
-            let user = try bearer(route, exchange)
+            let admin = route.isAdmin ? try bearers.admin(exchange.header("Authorization")) : nil
+            let user = admin == nil ? try bearer(route, exchange) : nil
             let key = try key(exchange.header("Idempotency-Key"))
             guard let query = RequestQuery.pairs(exchange.query) else {
                 throw .badRequest("the query is not UTF-8 in percent-encoding")
             }
             return Asked(
                 route: route, parameters: parameters, query: query, body: exchange.body, key: key, user: user,
-                lastEventID: exchange.header("Last-Event-ID").last)
+                lastEventID: exchange.header("Last-Event-ID").last, admin: admin)
         }
     }
 
@@ -124,6 +125,9 @@ final class RequestHandler: Sendable {
                 break
             }
             try ring.take(question, asker, newID: Self.newID)
+        case .act(let act, let entry): try hand(reader, AskedQuestion(question: .act(act, entry), asker: asker))
+        case .audit(let place, let count):
+            try hand(reader, AskedQuestion(question: .audit(after: place, count: count), asker: asker))
         case .heartbeat(let request, let id):
             try hand(reader, AskedQuestion(question: .heartbeat(request, id), asker: asker))
         case .events(let bearer, let lastEventID): return try events(bearer, lastEventID)

@@ -32,6 +32,11 @@ package enum Route: String, CaseIterable, Sendable {
     case zegoEnd = "POST /call/end_call"
     case zegoHeartbeat = "POST /call/heartbeat"
     case zegoEvents = "GET /call/events"
+    case adminCalls = "GET /v1/admin/users/{userID}/calls"
+    case adminCall = "GET /v1/admin/calls/{callID}"
+    case adminEnd = "POST /v1/admin/calls/{callID}/end"
+    case adminSignOut = "POST /v1/admin/users/{userID}/sign-out"
+    case adminAudit = "GET /v1/admin/audit"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
     case ready = "GET /readyz"
@@ -57,6 +62,14 @@ package enum Route: String, CaseIterable, Sendable {
     var isZegoCall: Bool {
         switch self {
         case .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat, .zegoEvents: true
+        default: false
+        }
+    }
+
+    /// Whether an administrator sends this request (docs/operations.md, Acting on calls and users).
+    var isAdmin: Bool {
+        switch self {
+        case .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminAudit: true
         default: false
         }
     }

@@ -61,7 +61,7 @@ extension Request.Body {
         case .userQuery: "user query"
         case .userBlock(let body): "\(body.isBlocked ? "blocks" : "unblocks") \(body.userID)"
         case .userBlockList: "block list"
-        case .userSignOut(let device): "sign out \(device)"
+        case .userSignOut(let device): "sign out \(device?.string ?? "all devices")"
         case .userDelete: "delete user"
         case .pushRegister(let body): "register for \(body.platform.rawValue) of \(body.app)"
         case .pushUnregister(let body): "unregister \(body.platform?.rawValue ?? "all") of \(body.app?.string ?? "all")"

@@ -123,7 +123,7 @@ extension Request.Body {
             self = .userBlock(.init(userID: user, isBlocked: type == "user.block"))
         case "user.blockList": self = .userBlockList
         case "user.signOut":
-            self = .userSignOut(try fields.required("device", fields.identifier("device", DeviceID.self)))
+            self = .userSignOut(try fields.identifier("device", DeviceID.self))
         case "user.delete": self = .userDelete
         case "push.register": self = .pushRegister(try .init(fields))
         case "push.unregister":

@@ -76,7 +76,7 @@ extension Request.Body {
             writer.field("extendedData", body.extendedData)
         case .userQuery(let body): writer.users("userIDs", body.userIDs)
         case .userBlock(let body): writer.field("userID", body.userID.string)
-        case .userSignOut(let device): writer.field("device", device.string)
+        case .userSignOut(let device): writer.field("device", device?.string)
         case .pushRegister(let body): body.write(to: &writer)
         case .pushUnregister(let body):
             writer.field("platform", body.platform?.rawValue)

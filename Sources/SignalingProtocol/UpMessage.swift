@@ -44,7 +44,7 @@ public struct Request: Equatable, Sendable {
         /// `user.blockList`: asks for the users that this user has blocked.
         case userBlockList
         /// `user.signOut`, for backends: ends the session of a device of the user as a logout does.
-        case userSignOut(DeviceID)
+        case userSignOut(DeviceID?)
         /// `user.delete`, for backends: removes all stored data of the user except the calls, because calls also belong
         /// to other users.
         case userDelete

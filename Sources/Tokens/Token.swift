@@ -10,6 +10,9 @@ package struct Token: Equatable, Sendable {
         case server
         /// A coordinator of the service.
         case coordinator
+        /// An administrator: only for the gateway's `/v1/admin`. A deployment that takes tokens for any audience has no
+        /// administrators.
+        case admin
     }
 
     /// The user in `sub`. For a server or a coordinator, `user` is only a name.

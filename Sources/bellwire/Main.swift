@@ -20,6 +20,7 @@ struct Main {
             case "token": try TokenCommand.run(words)
             case "push": try PushCommand.run(words)
             case "webhooks": try WebhooksCommand.run(words)
+            case "admin": exit(try AdminCommand.run(words))
             case "backup": try BackupCommand.run(words)
             case "restore": try RestoreCommand.run(words)
             case "listen": program.runAsync(command) { try await Phone.listen(words) }
@@ -48,6 +49,7 @@ struct Main {
           token    make a token
           push     make keys for pushes, and test pushes to sleeping phones
           webhooks show the outbox of each endpoint; list and replay dead letters
+          admin    look at calls and end them, sign users out, read the audit log
           backup   copy a store into a file, while calls go on
           restore  write a backup into an empty store
 

@@ -70,6 +70,7 @@ struct RefusalCause: Sendable {
             switch token.role {
             case .server: nil
             case .coordinator: "the token is a coordinator's, not a device's"
+            case .admin: "the token is an administrator's, not a device's"
             case .device where token.user != address.userID:
                 "the token is of the user \(token.user), not of \(address.userID)"
             case .device where token.device.map { $0 != address.deviceID } ?? false:

@@ -30,8 +30,14 @@ extension BatchService {
             case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
             case .userSignOut(let device):
                 // The registrations go before the session ends: a call that rings in between must not wake the device.
-                _ = try await store.unregister(DeviceAddress(userID: user, deviceID: device), nil, nil)
-                try await signOut([DeviceAddress(userID: user, deviceID: device)])
+                var devices: [DeviceAddress] = []
+                if let device {
+                    devices = [DeviceAddress(userID: user, deviceID: device)]
+                } else {
+                    devices = try await allDevices(of: user)
+                }
+                for device in devices { _ = try await store.unregister(device, nil, nil) }
+                try await signOut(devices)
                 outcome = .answer(.done(user))
             case .userDelete:
                 try await delete(user)
@@ -94,6 +100,13 @@ extension BatchService {
     }
 
     // MARK: For backends
+
+    /// The devices of a user that have a session, or are registered for pushes.
+    private func allDevices(of user: UserID) async throws(StoreError) -> [DeviceAddress] {
+        let known = try await store.devices(of: [user])[0].map(\.device)
+        let registered = try await store.registrations(of: [user])[0].map(\.device)
+        return Set(known + registered).sorted()
+    }
 
     /// Ends the sessions of these devices, as a logout does. A device without a session is skipped. The calls of a
     /// device are told also after its session has ended, since an earlier attempt may have ended the session and then

@@ -15,6 +15,14 @@ package final class BlockingStore {
         try executor.complete(store) { [store] () async throws(StoreError) in try await ask(store) }
     }
 
+    /// Asks for the audit log, which every store has.
+    package func audit<Value>(
+        _ ask: @escaping (any AuditStore) async throws(StoreError) -> Value
+    ) throws(StoreError) -> Value {
+        guard let log = store as? any AuditStore else { throw StoreError(.failed, "this store has no audit log") }
+        return try executor.complete(store) { () async throws(StoreError) in try await ask(log) }
+    }
+
     /// What several ask at the same time; they are answered when all have their answer.
     package func together(_ asks: [(any CallStore) async -> Void]) {
         for ask in asks.dropLast() { executor.start { [store] in await ask(store) } }

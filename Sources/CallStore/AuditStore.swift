@@ -1,0 +1,84 @@
+import CallCore
+import SignalingProtocol
+
+/// One act of an administrator, as the audit log keeps it (docs/operations.md, Acting on calls and users).
+package struct AuditEntry: Equatable, Sendable {
+    package enum Act: String, Sendable, CaseIterable {
+        case end, signOut
+    }
+
+    /// The time of the act, in milliseconds since the epoch, by the store's clock.
+    package let time: Milliseconds
+    /// Different for each entry.
+    package let id: String
+    /// The `sub` of the administrator's token.
+    package let actor: String
+    package let act: Act
+    package var callID: CallID?
+    package var userID: UserID?
+    package var device: DeviceID?
+    package var reason: String?
+
+    package init(time: Milliseconds, id: String, actor: String, act: Act) {
+        self.time = time
+        self.id = id
+        self.actor = actor
+        self.act = act
+    }
+
+    package func encoded() -> [UInt8] { JSONWriter.object { write(to: &$0) } }
+
+    package func write(to writer: inout JSONWriter) {
+        writer.field("time", time)
+        writer.field("id", id)
+        writer.field("actor", actor)
+        writer.field("act", act.rawValue)
+        writer.field("callID", callID?.string)
+        writer.field("userID", userID?.string)
+        writer.field("device", device?.string)
+        writer.field("reason", reason)
+    }
+
+    /// Returns nil for an entry that this version cannot read.
+    package init?(_ bytes: some Sequence<UInt8>) {
+        guard case .object(let json)? = try? JSONParser.parse(Array(bytes)), let time = json["time"]?.integer,
+            let id = json["id"]?.string, let actor = json["actor"]?.string,
+            let act = json["act"]?.string.flatMap(Act.init)
+        else { return nil }
+        self.init(time: time, id: id, actor: actor, act: act)
+        callID = json["callID"]?.string.flatMap(CallID.init)
+        userID = json["userID"]?.string.flatMap(UserID.init)
+        device = json["device"]?.string.flatMap(DeviceID.init)
+        reason = json["reason"]?.string
+    }
+}
+
+/// The bounds of the audit log.
+package enum AuditBounds {
+    /// How long an entry is kept, in milliseconds: 400 days.
+    package static let life: Milliseconds = 400 * 86_400_000
+    /// The number of entries that are kept; beyond it, the oldest go.
+    package static let entries = 100_000
+}
+
+/// A part of the audit log, the newest entry first.
+package struct AuditPage: Equatable, Sendable {
+    package let entries: [AuditEntry]
+    /// The place behind the page; nil for the last page.
+    package let next: String?
+
+    package init(_ entries: [AuditEntry], next: String?) {
+        self.entries = entries
+        self.next = next
+    }
+}
+
+/// The audit log: the acts of administrators, kept by `AuditBounds`.
+package protocol AuditStore: AnswersLater {
+    /// Adds an entry. An administrator's act follows only when its entry is written.
+    func add(_ entry: AuditEntry) async throws(StoreError)
+
+    /// Returns entries behind `place`, which is the `next` of an earlier page, or nil for the newest. A place that this
+    /// store never gave reads from the newest.
+    func audit(after place: String?, limit: Int) async throws(StoreError) -> AuditPage
+}

@@ -1,0 +1,73 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Tokens
+
+enum AdminBounds {
+    /// The number of entries in a page of the audit log.
+    static let page = 100
+    /// The length of a reason, in bytes, as in `call.end`.
+    static let reason = 256
+}
+
+/// An act of an administrator: a request that a coordinator decides, made on behalf of a user.
+enum AdminAct: Sendable {
+    /// The call's state, which the store has, says whose request ends the call.
+    case end(CallID, reason: String?, RequestID)
+    case signOut(RelayedRequest)
+
+    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; of a
+    /// common call, which is live only while it rings, `call.cancel` by its inviter. Nil when nobody is in the call.
+    static func request(toEnd call: CallSnapshot, _ reason: String?, _ id: RequestID) -> RelayedRequest? {
+        let isAdvanced = call.mode == .advanced
+        guard let member = call.members.first(where: { isAdvanced ? $0.state == .accepted : $0.userID == call.inviter })
+        else { return nil }
+        let payload = JSONWriter.object { writer in
+            writer.field("type", isAdvanced ? "call.end" : "call.cancel")
+            writer.field("id", id.string)
+            writer.field("callID", call.callID.string)
+            if isAdvanced { writer.field("reason", reason) }
+        }
+        return RelayedRequest(
+            device: DeviceAddress(userID: member.userID, deviceID: .server), payload: payload, answer: .fields)
+    }
+}
+
+extension AuditEntry {
+    /// The entry with the time of its act.
+    func at(_ time: Milliseconds) -> AuditEntry {
+        var entry = AuditEntry(time: time, id: id, actor: actor, act: act)
+        (entry.callID, entry.userID, entry.device, entry.reason) = (callID, userID, device, reason)
+        return entry
+    }
+}
+
+extension Asked {
+    /// Returns the act of an administrator. The body may be empty.
+    func adminAct(_ newID: () -> RequestID) throws(Problem) -> Operation {
+        let actor = admin?.token.user.string ?? ""
+        let id = key ?? newID()
+        let fields = body.isEmpty ? nil : try self.fields()
+        switch route {
+        case .adminSignOut:
+            let (user, device) = (
+                try userID, try fields.map { body throws(Problem) in try optionalDevice(body) } ?? nil
+            )
+            var entry = AuditEntry(time: 0, id: newID().string, actor: actor, act: .signOut)
+            (entry.userID, entry.device) = (user, device)
+            let request = RelayedRequest(
+                device: DeviceAddress(userID: user, deviceID: .server),
+                payload: payload("user.signOut", id) { $0.field("device", device?.string) }, answer: .nothing)
+            return .act(.signOut(request), entry)
+        default:
+            let callID = try callID
+            let reason = fields?["reason"]
+            guard reason == nil || (reason?.string?.utf8.count ?? .max) <= AdminBounds.reason else {
+                throw .badRequest("reason: expected at most \(AdminBounds.reason) bytes")
+            }
+            var entry = AuditEntry(time: 0, id: newID().string, actor: actor, act: .end)
+            (entry.callID, entry.reason) = (callID, reason?.string)
+            return .act(.end(callID, reason: reason?.string, id), entry)
+        }
+    }
+}

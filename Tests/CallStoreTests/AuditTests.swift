@@ -1,0 +1,66 @@
+import CallCore
+import FuzzEntries
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
+
+/// The audit log at each store (`AuditStore`).
+@Suite struct AuditTests {
+    private func entry(_ time: Milliseconds, _ id: String) -> AuditEntry {
+        var entry = AuditEntry(time: time, id: id, actor: "olivia", act: .end)
+        (entry.callID, entry.userID) = (CallID("c1"), UserID("alice"))
+        (entry.device, entry.reason) = (DeviceID("phone"), "why \u{0} \"not\"")
+        return entry
+    }
+
+    private func add(_ entries: [AuditEntry], to store: BlockingStore) throws {
+        for entry in entries { try store.audit { store throws(StoreError) in try await store.add(entry) } }
+    }
+
+    private func page(_ store: BlockingStore, after place: String? = nil, limit: Int) throws -> AuditPage {
+        try store.audit { store throws(StoreError) in try await store.audit(after: place, limit: limit) }
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func entriesAreReadInPagesTheNewestFirst(_ kind: StoreKind) throws {
+        let store = try kind.open().store
+        #expect(try page(store, limit: 10) == AuditPage([], next: nil))
+        let now = try store.now()
+        let entries = (0..<7).map { entry(now + Int64($0) / 2, "e\($0)") }
+        try add(entries, to: store)
+        var found: [AuditEntry] = []
+        var place: String?
+        var pages = 0
+        repeat {
+            let page = try page(store, after: place, limit: 3)
+            found += page.entries
+            place = page.next
+            pages += 1
+            // What is added meanwhile does not move the pages.
+            try add([entry(now + 100 + Int64(pages), "new\(pages)")], to: store)
+        } while place != nil
+        #expect(pages == 3)
+        #expect(Set(found.map(\.id)) == Set(entries.map(\.id)) && found.count == entries.count)
+        #expect(found.map(\.time) == entries.map(\.time).reversed())
+        #expect(found.first { $0.id == "e3" } == entries[3])
+        #expect(try page(store, after: "nonsense", limit: 1).entries.map(\.id) == ["new3"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func oldEntriesGo(_ kind: StoreKind) throws {
+        let store = try kind.open().store
+        let now = try store.now()
+        try add([entry(now - AuditBounds.life - 1_000, "old"), entry(now, "new")], to: store)
+        #expect(try page(store, limit: 10).entries.map(\.id) == ["new"])
+    }
+
+    @Test func anEntryThatIsNoneIsPassedOver() {
+        #expect(AuditEntry(Array("{}".utf8)) == nil)
+        #expect(AuditEntry(Array(#"{"time":1,"id":"a","actor":"b","act":"dance"}"#.utf8)) == nil)
+        let entry = entry(1_790_000_000_000, "e")
+        #expect(AuditEntry(entry.encoded()) == entry)
+    }
+}

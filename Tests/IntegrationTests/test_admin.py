@@ -1,0 +1,195 @@
+"""docs/operations.md, Acting on calls and users: `/v1/admin`, `bellwire admin`, and the audit log, with a broker that checks tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from harness import STORES, Attempt, RedisServer, SecureBroker, Service, World, now_ms, ring, run, talk, wait_until
+from harness.gateway import Answer, Gateway
+
+
+class Administered(World):
+    """A deployment that checks tokens, with a gateway and an administrator."""
+
+    def __init__(self, directory: Path, store: str) -> None:
+        self.secure = SecureBroker(directory / "broker")
+        token = self.secure.coordinator_token()
+        super().__init__(self.secure, Service(self.secure.url, directory / "service", store=store, token_file=str(token)))
+        own = directory / "gateway.token"
+        own.write_text(self.secure.token("gateway", role="server"))
+        self.gateway = Gateway(
+            directory, self.secure.url, self.service.store, keys=str(self.secure.keys), token_file=str(own)
+        ).start()
+        self.admin_token = self.gateway.make_token("olivia", role="admin")
+        self.token_file = directory / "olivia.token"
+        self.token_file.write_text(self.admin_token + "\n")
+
+    def ask(self, method: str, path: str, body: Any = None, token: str = "", **options: Any) -> Answer:
+        return self.gateway.ask(method, f"/v1/admin/{path}", body, token=token or self.admin_token, **options)
+
+    def admin(self, *words: str) -> tuple[int, str, str]:
+        options = ("--gateway", f"http://127.0.0.1:{self.gateway.port}", "--token-file", str(self.token_file))
+        done = run("admin", *words, *options)
+        return done.returncode, done.stdout, done.stderr
+
+    def audit(self) -> list[dict[str, Any]]:
+        return self.ask("GET", "audit?count=100").ok()["entries"]
+
+    def stop(self) -> None:
+        self.close()
+        self.gateway.stop()
+        self.service.stop()
+        self.secure.stop()
+
+
+@pytest.fixture(scope="module", params=STORES)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[Administered]:
+    world = Administered(tmp_path_factory.mktemp("administered"), "sqlite" if request.param == "SQLite" else redis_server.url)
+    yield world
+    world.stop()
+
+
+def test_a_call_is_seen_and_ended_for_all(world: Administered) -> None:
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    listed = world.ask("GET", f"users/{quote(alice.user, safe='')}/calls").ok()
+    assert [entry["callID"] for entry in listed["calls"]] == [call]
+    wait_until(lambda: len(world.ask("GET", f"calls/{call}").ok()["entries"]) > 3, 5, "the timeline")
+    before = now_ms()
+    ended = world.ask("POST", f"calls/{call}/end", {"reason": "complaint 4711"}).ok()
+    assert ended["call"]["state"] == "ended" and ended["call"]["endReason"] == "hangup"
+    assert bob.expect("call.ended", call)["call"] == alice.get(call)
+    entry = world.audit()[0]
+    assert (entry["actor"], entry["act"], entry["callID"], entry["reason"]) == ("olivia", "end", call, "complaint 4711")
+    assert abs(entry["time"] - before) < 5_000
+    count = len(world.audit())
+    world.ask("POST", f"calls/{call}/end").problem(409, "callEnded")
+    world.ask("POST", "calls/nothing/end").problem(404, "callNotFound")
+    world.ask("GET", "calls/nothing").problem(404, "callNotFound")
+    world.ask("POST", f"calls/{call}/end", {"reason": 7}).problem(400, "badRequest")
+    world.ask("POST", f"calls/{call}/end", {"reason": "x" * 257}).problem(400, "badRequest")
+    assert len(world.audit()) == count
+
+
+def test_a_common_call_that_rings_is_ended(world: Administered) -> None:
+    alice, bob = world.phones("alice", "bob")
+    call = alice.ok("call.invite", invitees=[bob.user])["callID"]
+    bob.expect("call.invited", call)
+    assert world.ask("POST", f"calls/{call}/end").ok()["call"]["state"] == "ended"
+    bob.expect("call.cancelled", call)
+
+
+def test_a_call_that_everybody_has_left_ends_by_itself(world: Administered) -> None:
+    alice, bob = world.phones("alice", "bob")
+    call = alice.ok("call.invite", invitees=[bob.user], mode="advanced", autoEnd=False)["callID"]
+    bob.accept(call)
+    bob.quit(call)
+    alice.quit(call)
+    world.ask("POST", f"calls/{call}/end").problem(409, "invalidState")
+
+
+def test_a_users_devices_are_signed_out(world: Administered) -> None:
+    alice = world.phone("alice")
+    for device in ("tablet", "watch"):
+        world.another(alice, device)
+
+    def online() -> set[str]:
+        devices = world.gateway.ask("GET", f"/v1/users/{alice.user}/devices").ok()["devices"]
+        return {device["device"] for device in devices if device["online"]}
+
+    assert online() == {"phone", "tablet", "watch"}
+    assert world.ask("POST", f"users/{alice.user}/sign-out", {"device": "watch"}).status == 204
+    assert online() == {"phone", "tablet"}
+    assert world.ask("POST", f"users/{alice.user}/sign-out").status == 204
+    assert online() == set()
+    assert world.ask("POST", f"users/{alice.user}/sign-out", {"device": None}).status == 204
+    newest = world.audit()[:3]
+    assert [(entry["act"], entry["userID"], entry.get("device")) for entry in newest] == [
+        ("signOut", alice.user, None), ("signOut", alice.user, None), ("signOut", alice.user, "watch"),
+    ]  # fmt: skip
+    world.ask("POST", f"users/{alice.user}/sign-out", {"device": "no device"}).problem(400, "badRequest")
+
+
+def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
+    """Role admin is for `/v1/admin`; the broker, all other paths, and `/v1/admin` for others, are closed."""
+    gateway = world.gateway
+    paths = [
+        ("GET", "users/alice/calls"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
+    ]  # fmt: skip
+    count = len(world.audit())
+    for method, path in paths:
+        for token in (gateway.token, gateway.make_token("alice"), gateway.make_token("c-1", role="coordinator")):
+            world.ask(method, path, token=token).problem(403, "forbidden")
+        gateway.ask(method, f"/v1/admin/{path}", token=None).problem(401, "unauthorized")
+        gateway.ask(method, f"/v1/admin/{path}", token=gateway.make_token("olivia", -10, role="admin")).problem(401, "unauthorized")
+    for method, path in [("POST", "/v1/calls"), ("GET", "/v1/users/alice"), ("POST", "/v1/tokens")]:
+        gateway.ask(method, path, {}, token=world.admin_token).problem(403, "forbidden")
+    assert gateway.ask("POST", "/call/start_call", {}, token=world.admin_token).body["code"] != 0
+    for client in ("olivia/phone", "olivia"):
+        assert Attempt(world.secure, client, password=world.admin_token).reason == "Not authorized"
+    assert len(world.audit()) == count
+
+
+def test_the_command_line(world: Administered) -> None:
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    status, out, _ = world.admin("calls", alice.user)
+    assert status == 0 and json.loads(out)["calls"][0]["callID"] == call
+    assert json.loads(world.admin("call", call)[1])["call"]["state"] == "active"
+    status, out, error = world.admin("end", call, "--reason", "why not")
+    assert (status, json.loads(out)["call"]["state"]) == (0, "ended"), error
+    status, out, error = world.admin("end", call)
+    assert (status, out) == (1, "") and "callEnded" in error and error.count("\n") == 1
+    assert world.admin("sign-out", alice.user, "phone")[:2] == (0, "")
+    assert world.admin("sign-out", alice.user)[:2] == (0, "")
+    page = json.loads(world.admin("audit", "--count", "2")[1])
+    assert [entry["act"] for entry in page["entries"]] == ["signOut", "signOut"] and page["cursor"] != "0"
+    following = json.loads(world.admin("audit", "--count", "1", "--cursor", page["cursor"])[1])
+    assert following["entries"][0]["reason"] == "why not"
+    world.token_file.write_text(world.gateway.token)
+    try:
+        status, out, error = world.admin("audit")
+        assert (status, out) == (1, "") and "role is not admin" in error
+    finally:
+        world.token_file.write_text(world.admin_token)
+    assert run("admin", "audit", "--gateway", "ftp://x", "--token-file", str(world.token_file)).returncode == 64
+    assert run("admin", "audit", "--token-file", str(world.token_file)).returncode == 64
+    assert run("admin", "audit", "--gateway", "http://127.0.0.1:1", "--token-file", "missing").returncode == 64
+    assert run("admin", "sleep").returncode == 64
+    away = run("admin", "audit", "--gateway", "http://127.0.0.1:1", "--token-file", str(world.token_file))
+    assert away.returncode == 1 and away.stderr.count("\n") == 1
+
+
+def test_the_audit_log_is_read_in_pages(world: Administered) -> None:
+    alice = world.phone("alice")
+    for number in range(7):
+        assert world.ask("POST", f"users/{alice.user}/sign-out", {"device": f"d{number}"}).status == 204
+    seen: list[str] = []
+    cursor = "0"
+    while True:
+        page = world.ask("GET", f"audit?count=3&cursor={cursor}").ok()
+        seen += [entry.get("device", "") for entry in page["entries"]]
+        cursor = page["cursor"]
+        if cursor == "0":
+            break
+    assert seen[:7] == [f"d{number}" for number in reversed(range(7))]
+    assert len(seen) == len(world.audit()) if len(seen) <= 100 else True
+    assert world.ask("GET", "audit?cursor=nonsense&count=1").ok()["entries"][0]["device"] == "d6"
+    world.ask("GET", "audit?count=x").problem(400, "badRequest")
+
+
+def test_without_an_audience_nobody_is_an_administrator(world: Administered, tmp_path: Path) -> None:
+    gateway = Gateway(
+        tmp_path, world.secure.url, world.service.store, keys=str(world.secure.keys), audience="",
+        token_file=str(world.token_file.with_name("gateway.token")),
+    ).start()  # fmt: skip
+    try:
+        gateway.ask("GET", "/v1/admin/audit", token=world.admin_token).problem(403, "forbidden")
+    finally:
+        gateway.stop()
