@@ -82,6 +82,11 @@ final class Plugin {
         guard auth.permits(access, topic, identify(event.client), now: SystemClock.wall.milliseconds) else {
             return false
         }
+        if event.access == MOSQ_ACL_WRITE {
+            let payload = UnsafeBufferPointer(
+                start: event.payload?.assumingMemoryBound(to: UInt8.self), count: Int(event.payloadlen))
+            auth.published(topic, payload, by: identify(event.client))
+        }
         guard event.access == MOSQ_ACL_READ else { return true }
         return auth.delivers(
             topic.count + Int(event.payloadlen), to: identify(event.client), now: { SystemClock.wall.milliseconds },

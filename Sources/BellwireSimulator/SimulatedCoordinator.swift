@@ -301,6 +301,8 @@ final class SimulatedCoordinator: BrokerClient {
             // Only worlds with several brokers have brokers that stand still.
             guard let connection = connections[broker], world.brokers.count > 1 else { return }
             world.brokers[broker].publish(connection, topic: world.topics.canary(of: clientID), payload: [])
+        // Simulated brokers check no tokens.
+        case .sendDisabledUsers: return
         case .subscribeRelay(let served, let broker): relay(served, at: broker, true)
         case .unsubscribeRelay(let served, let broker): relay(served, at: broker, false)
         case .note(let notice, _): world.tell("\(clientID): \(notice)")

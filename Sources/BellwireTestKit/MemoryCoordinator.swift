@@ -90,7 +90,7 @@ final class MemoryCoordinator: Sendable {
             broker.deliver(messages)
             let receipts = messages.filter { $0.receiptOf != nil }
             if !receipts.isEmpty { events.append(.taken(receipts)) }
-        case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
+        case .disconnect, .sendCanary, .sendDisabledUsers, .subscribeRelay, .unsubscribeRelay, .note, .end: break
         }
     }
 }

@@ -61,7 +61,7 @@ struct AccessRules: Equatable, Sendable {
             sharing = receiving
             addExamination(topics)
         case .coordinator:
-            publishing = [Pattern("\(topics.root)/down/", isPrefix: true)]
+            publishing = [Pattern("\(topics.root)/down/", isPrefix: true), Pattern(topics.disabledUsers)]
             receiving = [
                 Pattern("\(topics.root)/up/", isPrefix: true), Pattern("\(topics.root)/presence/", isPrefix: true),
             ]

@@ -39,6 +39,20 @@ extension BrokerAuth {
         return session.expiresAt
     }
 
+    /// Takes the list of disabled users, which a coordinator publishes, and ends the sessions of these users. Other
+    /// messages, and lists that cannot be read, change nothing.
+    package mutating func published(
+        _ topic: UnsafeBufferPointer<UInt8>, _ payload: UnsafeBufferPointer<UInt8>, by connection: ConnectionID
+    ) {
+        guard case .coordinator? = sessions[connection]?.identity, topic.elementsEqual(topics.disabledUsers.utf8),
+            let list = DisabledUsers(payload: Array(payload))
+        else { return }
+        disabledUsers = list.users
+        for user in list.users {
+            for connection in (devices[user] ?? []).sorted() { end(connection, .userDisabled) }
+        }
+    }
+
     private mutating func subscribe(
         _ connection: ConnectionID, _ session: Session, _ filter: UnsafeBufferPointer<UInt8>
     ) -> Bool {

@@ -56,6 +56,8 @@ package struct BrokerAuth {
     /// The clients that were told, and when they are to be disconnected.
     var leaving: [(at: Int64, ending: Ending)] = []
     var exclusions = Exclusions()
+    /// The users whom administrators have disabled, as a coordinator has told last.
+    var disabledUsers: Set<UserID> = []
     /// The publishing of each user. The counts outlive connections, so that reconnecting does not reset the limit.
     var publishing = UserTraffic()
     var schedule = Schedule()
@@ -127,6 +129,9 @@ package struct BrokerAuth {
             (expiresAt, key) = (token.expiresAt, signer)
             guard token.role != .device || !exclusions.contains(token.user, now: now) else {
                 throw Refusal("the user has flooded the broker")
+            }
+            guard token.role != .device || !disabledUsers.contains(token.user) else {
+                throw Refusal("an administrator has disabled the user")
             }
             identity = try ClientIdentity(token, clientID: credentials.clientID, username: credentials.username)
         } else if let name = credentials.certificateName, let expected = coordinatorName,

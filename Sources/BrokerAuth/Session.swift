@@ -11,6 +11,8 @@ package enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
     case flooding
     /// The client reads more slowly than messages come, and too many bytes wait for the client.
     case slowReader
+    /// An administrator has disabled the client's user.
+    case userDisabled
 
     package var code: ErrorCode { ErrorCode(rawValue: rawValue) }
 
@@ -20,6 +22,7 @@ package enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
         case .tokenExpired: "the token has ended: connect with another one"
         case .tokenRevoked: "the key of the token was taken away: connect with another token"
         case .flooding: "the user sends too much, and is kept out for \(Exclusions.length / 1000) s"
+        case .userDisabled: "an administrator has disabled this user"
         case .slowReader: "too many messages wait for this device, which does not read them"
         }
     }

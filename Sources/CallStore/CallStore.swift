@@ -101,6 +101,9 @@ package protocol UserStore: AnswersLater {
     /// members.
     func erase(_ user: UserID) async throws(StoreError)
 
+    /// Returns the users whom administrators have disabled (`AdminStore`).
+    func disabledUsers() async throws(StoreError) -> Set<UserID>
+
     /// Adds to the numbers of bytes that the store keeps because of users.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
 }
@@ -158,6 +161,7 @@ extension RecordStore {
 }
 
 extension UserStore {
+    package func disabledUsers() async throws(StoreError) -> Set<UserID> { [] }
     package func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
 }
 

@@ -12,6 +12,7 @@ package enum StoreOperation: String, CaseIterable, Sendable {
     case profile
     case blocks
     case erase
+    case disabled
     case charge
     case presence
     case trace
@@ -121,6 +122,10 @@ extension ForwardingStore {
 
     package func erase(_ user: UserID) async throws(StoreError) {
         try await around(.erase) { () async throws(StoreError) in try await store.erase(user) }
+    }
+
+    package func disabledUsers() async throws(StoreError) -> Set<UserID> {
+        try await around(.disabled) { () async throws(StoreError) in try await store.disabledUsers() }
     }
 
     package func charge(_ charges: [StoredCharge]) async throws(StoreError) {

@@ -35,6 +35,7 @@ package final class MemoryCallStore: CallStore {
         /// The audit log, with the numbers of its entries.
         var audit: [(number: Int, entry: AuditEntry)] = []
         var nextAudit = 0
+        var disabledUsers: Set<UserID> = []
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
 

@@ -15,6 +15,9 @@ enum AdminAct: Sendable {
     /// The call's state, which the store has, says whose request ends the call.
     case end(CallID, reason: String?, RequestID)
     case signOut(RelayedRequest)
+    /// The request signs the user out on all devices.
+    case disable(UserID, RelayedRequest)
+    case enable(UserID)
 
     /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; of a
     /// common call, which is live only while it rings, `call.cancel` by its inviter. Nil when nobody is in the call.
@@ -48,26 +51,37 @@ extension Asked {
         let actor = admin?.token.user.string ?? ""
         let id = key ?? newID()
         let fields = body.isEmpty ? nil : try self.fields()
+        func entry(_ act: AuditEntry.Act) -> AuditEntry {
+            AuditEntry(time: 0, id: newID().string, actor: actor, act: act)
+        }
         switch route {
         case .adminSignOut:
             let (user, device) = (
                 try userID, try fields.map { body throws(Problem) in try optionalDevice(body) } ?? nil
             )
-            var entry = AuditEntry(time: 0, id: newID().string, actor: actor, act: .signOut)
+            var entry = entry(.signOut)
             (entry.userID, entry.device) = (user, device)
-            let request = RelayedRequest(
-                device: DeviceAddress(userID: user, deviceID: .server),
-                payload: payload("user.signOut", id) { $0.field("device", device?.string) }, answer: .nothing)
-            return .act(.signOut(request), entry)
+            return .act(.signOut(signOut(user, device, id)), entry)
+        case .adminDisable, .adminEnable:
+            let user = try userID
+            var entry = entry(route == .adminDisable ? .disable : .enable)
+            entry.userID = user
+            return .act(route == .adminDisable ? .disable(user, signOut(user, nil, id)) : .enable(user), entry)
         default:
             let callID = try callID
             let reason = fields?["reason"]
             guard reason == nil || (reason?.string?.utf8.count ?? .max) <= AdminBounds.reason else {
                 throw .badRequest("reason: expected at most \(AdminBounds.reason) bytes")
             }
-            var entry = AuditEntry(time: 0, id: newID().string, actor: actor, act: .end)
+            var entry = entry(.end)
             (entry.callID, entry.reason) = (callID, reason?.string)
             return .act(.end(callID, reason: reason?.string, id), entry)
         }
+    }
+
+    private func signOut(_ user: UserID, _ device: DeviceID?, _ id: RequestID) -> RelayedRequest {
+        RelayedRequest(
+            device: DeviceAddress(userID: user, deviceID: .server),
+            payload: payload("user.signOut", id) { $0.field("device", device?.string) }, answer: .nothing)
     }
 }

@@ -92,7 +92,7 @@ struct Asked {
             )
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
-        case .adminEnd, .adminSignOut: return try adminAct(newID)
+        case .adminEnd, .adminSignOut, .adminDisable, .adminEnable: return try adminAct(newID)
         case .adminAudit:
             return .audit(
                 after: parameter("cursor").flatMap { $0 == Answer.lastCursor ? nil : $0 },
@@ -149,7 +149,8 @@ struct Asked {
                 payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
-            .zegoEvents, .adminCall, .adminEnd, .adminSignOut, .adminAudit, .description, .healthy, .ready, .metrics:
+            .zegoEvents, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+            .adminEnable, .adminAudit, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }

@@ -168,6 +168,17 @@ final class Reader {
         let request: RelayedRequest
         switch act {
         case .signOut(let signOut): request = signOut
+        case .disable(let user, let signOut):
+            try await note(entry)
+            guard try await store.set(user, isDisabled: true) else {
+                let full = "\(DisabledUsers.most) users are disabled: enable others first"
+                return asker.refuse(Problem(SignalingError(.tooLarge, full)))
+            }
+            return pass(on: signOut, asker)
+        case .enable(let user):
+            try await note(entry)
+            _ = try await store.set(user, isDisabled: false)
+            return asker.respond(HTTPResponse(204))
         case .end(let id, let reason, let requestID):
             var stored = try await store.load([id])[0]
             if case .alias(let target, _)? = stored?.record { stored = try await store.load([target])[0] }
@@ -184,8 +195,13 @@ final class Reader {
             }
             request = end
         }
-        try await store.add(entry.at(try await store.now()))
+        try await note(entry)
         pass(on: request, asker)
+    }
+
+    /// Writes an act into the audit log.
+    private func note(_ entry: AuditEntry) async throws(StoreError) {
+        try await store.add(entry.at(try await store.now()))
     }
 
     private func pass(on request: RelayedRequest, _ asker: Asker) {

@@ -36,6 +36,8 @@ package enum Route: String, CaseIterable, Sendable {
     case adminCall = "GET /v1/admin/calls/{callID}"
     case adminEnd = "POST /v1/admin/calls/{callID}/end"
     case adminSignOut = "POST /v1/admin/users/{userID}/sign-out"
+    case adminDisable = "POST /v1/admin/users/{userID}/disable"
+    case adminEnable = "POST /v1/admin/users/{userID}/enable"
     case adminAudit = "GET /v1/admin/audit"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
@@ -69,7 +71,7 @@ package enum Route: String, CaseIterable, Sendable {
     /// Whether an administrator sends this request (docs/operations.md, Acting on calls and users).
     var isAdmin: Bool {
         switch self {
-        case .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminAudit: true
+        case .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminAudit: true
         default: false
         }
     }

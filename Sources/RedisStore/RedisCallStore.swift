@@ -141,6 +141,8 @@ package final class RedisCallStore: CallStore {
     /// The key of the devices that came online at a broker, by the time of their last sign of life.
     func devicesKey(_ broker: BrokerName) -> [UInt8] { Array("\(prefix):devices:\(broker)".utf8) }
 
+    var disabledKey: [UInt8] { Array("\(prefix):disabled".utf8) }
+
     var auditKey: [UInt8] { Array("\(prefix):audit".utf8) }
 
     var endpointsKey: [UInt8] { Array("\(prefix):endpoints".utf8) }

@@ -41,18 +41,20 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     public static let unavailable = ErrorCode(rawValue: "unavailable")
     public static let `internal` = ErrorCode(rawValue: "internal")
 
-    /// The reason why the broker is about to disconnect this device, like the next three codes (section 1, Tokens).
+    /// The reason why the broker is about to disconnect this device, like the next four codes (section 1, Tokens).
     public static let tokenExpired = ErrorCode(rawValue: "tokenExpired")
     public static let tokenRevoked = ErrorCode(rawValue: "tokenRevoked")
     public static let flooding = ErrorCode(rawValue: "flooding")
     public static let slowReader = ErrorCode(rawValue: "slowReader")
+    /// An administrator has disabled the user. No request of the user's devices is served.
+    public static let userDisabled = ErrorCode(rawValue: "userDisabled")
 
     /// Every code of this version; a test compares the schemas with this list.
     package static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
         .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
         .noMedia, .userNotRegistered, .rateLimited, .unavailable, .internal, .tokenExpired, .tokenRevoked, .flooding,
-        .slowReader,
+        .slowReader, .userDisabled,
     ]
 
     public var description: String { rawValue }

@@ -55,6 +55,9 @@ public struct Topics: Sendable, Equatable {
     /// The topic of the same messages through the shared subscription.
     package var sharedCanary: String { "\(root)/canary" }
 
+    /// The topic on which coordinators tell the broker's plugin the disabled users.
+    package var disabledUsers: String { "\(root)/control/disabled" }
+
     /// The topic for messages that a coordinator with a connection to `broker` is to publish there. The final topic is
     /// the message's Response Topic.
     package func relay(to broker: String) -> String { "\(root)/relay/\(broker)" }

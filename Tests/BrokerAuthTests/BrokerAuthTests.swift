@@ -71,6 +71,51 @@ import Tokens
         }
     }
 
+    @Test func aDisabledUserIsOutUntilTheListNamesTheUserNoMore() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "coordinator-1", try fixture.token("service", role: .coordinator))
+        try fixture.letIn(2, "alice")
+        try fixture.letIn(3, "bob")
+        try fixture.connect(4, "backend", try fixture.token("alice", role: .server))
+        let topic = Topics.standard.disabledUsers
+        func tell(_ users: [String], by connection: Int = 1, on topic: String = topic) {
+            let payload = DisabledUsers(Set(users.map { UserID($0)! })).payload
+            Array(topic.utf8).withUnsafeBufferPointer { topic in
+                payload.withUnsafeBufferPointer { fixture.auth.published(topic, $0, by: connection) }
+            }
+        }
+        #expect(fixture.may(.publish(retain: false), topic))
+        #expect(!fixture.may(.publish(retain: true), topic))
+        #expect(!fixture.may(.subscribe, topic) && !fixture.may(.receive, topic))
+        for connection in [2, 4] {
+            #expect(!fixture.may(.publish(retain: false), topic, connection))
+            // A denied message changes nothing even if the broker asked.
+            tell(["bob"], by: connection)
+        }
+        tell(["bob"], on: topic + "/")
+        #expect(fixture.auth.takeDue(now: now) == [])
+        tell(["alice"])
+        #expect(fixture.auth.takeDue(now: now) == ended(2, "alice/phone", .userDisabled))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 2))
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/bob/phone", 3))
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/server", 4), "a server's sub is only a name")
+        let token = try fixture.token("alice")
+        #expect(throws: Refusal.self) { try fixture.connect(5, "alice/tablet", token) }
+        tell([])
+        try fixture.connect(6, "alice/tablet", token)
+    }
+
+    @Test func anAdministratorIsNoClient() throws {
+        let fixture = try Fixture()
+        fixture.auth.verifier.audience = "bellwire"
+        var admin = Token(user: UserID("olivia")!, expiresAt: now + 600_000)
+        (admin.role, admin.audience) = (.admin, ["bellwire"])
+        let token = try admin.signed(by: fixture.key, issuedAt: now)
+        for client in ["olivia", "olivia/phone"] {
+            #expect(throws: Refusal.self) { try fixture.connect(1, client, token) }
+        }
+    }
+
     @Test func aServerActsForAnyUser() throws {
         let fixture = try Fixture()
         try fixture.connect(1, "backend", try fixture.token("backend", role: .server))

@@ -44,7 +44,7 @@ import Testing
                 case .unsubscribe: "unsubscribe"
                 case .publish(let messages, at: _, by: _): messages.map(told).joined(separator: ", ")
                 case .note(let notice, _): "\(notice)"
-                case .sendCanary, .subscribeRelay, .unsubscribeRelay: nil
+                case .sendCanary, .sendDisabledUsers, .subscribeRelay, .unsubscribeRelay: nil
                 case .end: "end"
                 }
             }

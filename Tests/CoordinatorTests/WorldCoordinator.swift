@@ -57,7 +57,7 @@ final class WorldCoordinator {
                 service.handedOver(messages)
                 let receipts = messages.filter { $0.receiptOf != nil }
                 if !receipts.isEmpty { answers.append(.taken(receipts)) }
-            case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
+            case .disconnect, .sendCanary, .sendDisabledUsers, .subscribeRelay, .unsubscribeRelay, .note, .end: break
             }
         }
         for answer in answers { handle(answer) }

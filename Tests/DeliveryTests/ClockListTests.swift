@@ -67,7 +67,7 @@ import Testing
                 "Delivery/Workers/Pusher+answers.swift": 4,  // when to try again, and timelines
                 "Delivery/Workers/Pusher+holding.swift": 2,  // what is due, for how long
                 "Delivery/Workers/Pusher+looking.swift": 3,  // the same
-                "Gateway/Reader.swift": 2,  // answers by the service's clock
+                "Gateway/Reader.swift": 3,  // answers by the service's clock, and the audit log
                 "bellwire-lab/Bench/LiveCalls.swift": 1,
                 "BellwireCommands/Doctor/StoreExamination.swift": 1,  // whether the store answers
                 "BellwireCommands/Push/PushTest.swift": 1,  // for how long
@@ -95,6 +95,7 @@ import Testing
                 "BellwireBrokerAuth/Plugin.swift": 5,  // whether a token has ended
                 "BellwireCommands/Options/RefusalCause.swift": 1, "BellwireCommands/Tokens/TokenCommand.swift": 1,
                 "BellwireCommands/Dev/DevGateway.swift": 1,  // tokens that are made
+                "BellwireCommands/Backup/BackupCommand.swift": 1,  // when a backup was made, for people
             ])
     }
 

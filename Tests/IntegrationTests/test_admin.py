@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from conftest import Rig
 from harness import STORES, Attempt, RedisServer, SecureBroker, Service, World, now_ms, ring, run, talk, wait_until
 from harness.gateway import Answer, Gateway
 
@@ -120,6 +121,7 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     """Role admin is for `/v1/admin`; the broker, all other paths, and `/v1/admin` for others, are closed."""
     gateway = world.gateway
     paths = [
+        ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
         ("GET", "users/alice/calls"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
     ]  # fmt: skip
     count = len(world.audit())
@@ -134,6 +136,59 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     for client in ("olivia/phone", "olivia"):
         assert Attempt(world.secure, client, password=world.admin_token).reason == "Not authorized"
     assert len(world.audit()) == count
+
+
+def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
+    """The broker ends the user's sessions and refuses the tokens; others go on; coordinators and brokers that start later know."""
+    alice, bob, carol = world.phones("alice", "bob", "carol")
+    call = ring(carol, bob)
+    began = now_ms()
+    assert world.admin("disable", alice.user)[:2] == (0, "")
+    wait_until(lambda: not alice.is_connected, 5, "the session ends")
+    assert now_ms() - began < 5_000
+    assert alice.find(lambda m: m.type == "error")[-1]["error"]["code"] == "userDisabled"
+
+    def refused() -> bool:
+        attempt = Attempt(world.secure, f"{alice.user}/phone", alice.user, world.secure.token(alice.user))
+        attempt.close()
+        return attempt.reason == "Not authorized"
+
+    assert refused()
+    bob.accept(call)
+    # What the app's backend asks for the user is served; the user's devices are not rung.
+    made = world.gateway.ask("POST", "/v1/calls", {"inviter": alice.user, "invitees": [bob.user], "mode": "advanced"})
+    assert made.status == 201
+    assert world.ask("POST", f"calls/{made.body['callID']}/end").status == 200
+    world.service.restart()
+    bob.close()
+    carol.close()
+    world.secure.restart()
+    wait_until(refused, 10, "a broker that has just started knows the user")
+    assert world.admin("enable", alice.user)[:2] == (0, "")
+    wait_until(lambda: not refused(), 5, "the user is let in again")
+    assert [(entry["act"], entry["userID"]) for entry in world.audit()[:1]] == [("enable", alice.user)]
+
+
+def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_path: Path) -> None:
+    plain = rig.world()
+    gateway = Gateway(tmp_path, plain.broker.url, plain.service.store).start()
+    try:
+        alice, bob = plain.phones("alice", "bob")
+        call = talk(alice, bob)
+        disable = gateway.ask("POST", f"/v1/admin/users/{alice.user}/disable", token=gateway.make_token("olivia", role="admin"))
+        assert disable.status == 204
+        wait_until(lambda: alice.start("call.get", callID=call).wait(5)["ok"] is False, 5, "requests are refused")
+        alice.refused("call.get", "userDisabled", callID=call)
+        alice.refused("push.register", "userDisabled", platform="fcm", token="t")
+        since = alice.mark
+        alice.present(True)
+        alice.expect_error("userDisabled", since)
+        assert gateway.ask("GET", f"/v1/users/{alice.user}/devices").ok()["devices"][0]["online"] is False
+        enable = gateway.ask("POST", f"/v1/admin/users/{alice.user}/enable", token=gateway.make_token("olivia", role="admin"))
+        assert enable.status == 204
+        wait_until(lambda: alice.start("call.get", callID=call).wait(5)["ok"], 5, "the user is served again")
+    finally:
+        gateway.stop()
 
 
 def test_the_command_line(world: Administered) -> None:

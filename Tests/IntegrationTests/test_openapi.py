@@ -69,7 +69,7 @@ def test_each_code_stands_under_its_status() -> None:
                     # A request under a key that stood for another one is a mistake of its own (`idUsed`).
                     assert number in (status.get(code, 409), 422 if code == "badRequest" else None), (where, code)
     # None of these can be an answer to a backend.
-    never = {"busy", "sessionOver", "tokenExpired", "tokenRevoked", "flooding", "slowReader"}
+    never = {"busy", "sessionOver", "tokenExpired", "tokenRevoked", "flooding", "slowReader", "userDisabled"}
     assert seen == set(SCHEMAS["ErrorCode"]["enum"] + SCHEMAS["GatewayCode"]["enum"]) - never
 
 

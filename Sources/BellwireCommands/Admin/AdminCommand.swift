@@ -34,19 +34,30 @@ package enum AdminCommand {
             valid token may connect again.
             """,
         options: options, positionals: 1...2)
+    private static let disable = Command(
+        name: "admin disable", arguments: "USER",
+        summary: """
+            Signs a user out on all devices, and refuses the user's tokens and requests until the user is enabled again.
+            """,
+        options: options, positionals: 1...1)
+    private static let enable = Command(
+        name: "admin enable", arguments: "USER", summary: "Serves a disabled user again.", options: options,
+        positionals: 1...1)
     private static let audit = Command(
         name: "admin audit", arguments: "",
         summary: "Prints what administrators did, the newest first. Entries are kept for 400 days.",
         options: options + pages, positionals: 0...0)
 
     private static let usage = """
-        usage: bellwire admin calls|call|end|sign-out|audit --gateway URL --token-file FILE
+        usage: bellwire admin calls|call|end|sign-out|disable|enable|audit --gateway URL --token-file FILE
 
         commands:
           admin calls      a user's calls
           admin call       a call with its timeline
           admin end        end a call for all
           admin sign-out   end the sessions of a user's devices
+          admin disable    sign a user out, and refuse the user
+          admin enable     serve a disabled user again
           admin audit      what administrators did
         """
 
@@ -72,12 +83,17 @@ package enum AdminCommand {
                     "POST", "users/\(try user(arguments))/sign-out", JSONWriter.object { $0.field("device", device) }
                 )
             }
+        case "disable": return try ask(disable, words) { try ("POST", "users/\(user($0))/disable", []) }
+        case "enable": return try ask(enable, words) { try ("POST", "users/\(user($0))/enable", []) }
         case "audit": return try ask(audit, words) { try ("GET", "audit\(page($0))", nil) }
         case "--help", "-h", "help":
             print(usage)
             return 0
         default:
-            throw UsageError("bellwire admin: expected calls, call, end, sign-out or audit; see bellwire admin --help")
+            throw UsageError(
+                """
+                bellwire admin: expected calls, call, end, sign-out, disable, enable or audit; see bellwire admin --help
+                """)
         }
     }
 

@@ -55,7 +55,7 @@ enum StoreOptions {
     /// Opens the store. `isVisited`: whether the store is served by another process.
     static func open(
         _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
-    ) throws -> any CallStore & OutboxStore & AuditStore {
+    ) throws -> any CallStore & OutboxStore & AdminStore {
         let (address, options) = try address(arguments, settings, isVisited: isVisited)
         return try address.open(options, settings)
     }
@@ -84,7 +84,7 @@ enum StoreOptions {
 
     /// Opens a store that other processes serve at the same time, for a command that does not know their settings.
     /// Unlike `open`, this function creates no new file.
-    static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore & AuditStore {
+    static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore & AdminStore {
         let command = "\(arguments.command.title)"
         var address = try required(arguments, "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…")
         var options = StoreAddress.Options()

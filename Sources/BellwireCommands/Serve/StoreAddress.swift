@@ -55,7 +55,7 @@ package enum StoreAddress: CustomStringConvertible {
 
     package func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws
         -> any CallStore
-        & OutboxStore & AuditStore
+        & OutboxStore & AdminStore
     {
         let lease = settings.presence.lease
         switch self {

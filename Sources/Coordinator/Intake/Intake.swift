@@ -11,6 +11,8 @@ struct Intake {
     private let budgets: Budgets
     /// The store's time, or nil while the clock cannot be read.
     private let now: Milliseconds?
+    /// The users whose devices are not served.
+    private let disabled: Set<UserID>
     /// When the messages were read, by the boot clock, in microseconds.
     private let readAt: Int64
     private(set) var contents: [(content: RequestContent, device: DeviceAddress, bytes: Int)] = []
@@ -19,8 +21,11 @@ struct Intake {
     /// The devices with the brokers from which they were heard, in a deployment with several brokers.
     private(set) var heard: [(device: DeviceAddress, broker: BrokerIndex)] = []
 
-    init(_ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?, readAt: Int64) {
+    init(
+        _ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?, readAt: Int64, disabled: Set<UserID> = []
+    ) {
         self.readAt = readAt
+        self.disabled = disabled
         self.settings = settings
         self.budgets = budgets
         self.now = now
@@ -45,6 +50,14 @@ struct Intake {
         case .foreign: counts.add(.messagesRefused, "foreign")
         case .refused(let mirror):
             refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror, message)
+        case .up(let device) where isDisabled(device): refuseDisabled(message, from: device)
+        case .presence(let device) where isDisabled(device):
+            // The end of a session counts: the device is then not rung.
+            guard let change = readPresence(message, of: device) else { return }
+            guard change.status == .online else {
+                return contents.append((.presence(change), device, message.payload.count))
+            }
+            refuse(.disabledUser, topic: settings.topics.down(device), message)
         case .up(let device):
             contents.append((read(message, from: device) ?? .nothing, device, message.payload.count))
             if settings.isRouting { heard.append((device, message.broker)) }
@@ -105,6 +118,22 @@ struct Intake {
             }
             return nil
         }
+    }
+
+    /// Whether the device belongs to a disabled user. The app's backend may act for such a user, as to end a call.
+    private func isDisabled(_ device: DeviceAddress) -> Bool {
+        !disabled.isEmpty && device.deviceID != .server && disabled.contains(device.userID)
+    }
+
+    /// Refuses a request of a disabled user with a response, and drops what has none.
+    private mutating func refuseDisabled(_ message: InboundMessage, from device: DeviceAddress) {
+        guard excess(.device(device)) == nil, case .success(.request(let request)) = decoded(message) else {
+            return counts.add(.messagesRefused, ErrorCode.userDisabled.rawValue)
+        }
+        counts.add(.requests, request.body.type)
+        counts.add(.responses, ErrorCode.userDisabled.rawValue)
+        let path = path(of: message, type: request.body.type, from: device)
+        refusals.append(encoder.response(request.id, .failure(.disabledUser), to: device, path))
     }
 
     private func path(of message: InboundMessage, type: String, from device: DeviceAddress) -> ReplyPath {
@@ -293,4 +322,8 @@ func derivedID(_ key: RequestKey) -> CallID {
     mix(key.requestID.string)
     let hex = String(hash, radix: 16)
     return CallID(String(repeating: "0", count: 32 - hex.count) + hex)!
+}
+
+extension SignalingError {
+    fileprivate static let disabledUser = SignalingError(.userDisabled, "an administrator has disabled this user")
 }

@@ -121,6 +121,16 @@ final class BrokerLink {
         ask { connection, filter throws(MQTTError) in try connection.subscribe(filter, qos: .atLeastOnce) }
         subscribeIfPermitted(topics.canary(of: configuration.id))
         subscribeIfPermitted("$share/\(configuration.group)/\(topics.sharedCanary)")
+        sendDisabledUsers()
+    }
+
+    /// Tells the broker's plugin the disabled users. A broker without a plugin delivers the message to nobody.
+    func sendDisabledUsers() {
+        guard connection?.state == .connected, let users = service.disabledUsers else { return }
+        perform { connection throws(MQTTError) in
+            _ = try connection.publish(
+                MQTTMessage(topic: topics.disabledUsers, payload: DisabledUsers(users).payload, qos: .atMostOnce))
+        }
     }
 
     /// Subscribes to the messages that this coordinator is to publish at the broker `served` for other coordinators.

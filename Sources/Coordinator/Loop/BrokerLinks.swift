@@ -27,6 +27,8 @@ final class BrokerLinks {
     /// The number of consecutive refusals of publications at the connected broker that refuses least.
     var unauthorizedInARow: Int { links.compactMap(\.unauthorizedInARow).min() ?? 0 }
 
+    func sendDisabledUsers() { for link in links { link.sendDisabledUsers() } }
+
     func disconnect() { for link in links { link.disconnect() } }
 
     /// Waits for messages of any broker, or for a descriptor in `others`.

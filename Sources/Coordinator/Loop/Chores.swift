@@ -23,10 +23,12 @@ final class Chores {
         static let boundInterval: Int64 = 25
         /// The interval between two reports of the brokers that were heard.
         static let reportInterval: Int64 = 1_000
+        /// How long a coordinator may not know that a user was disabled: with the broker's part, less than five seconds.
+        static let disabledInterval: Int64 = 2_000
     }
 
     private enum Chore: Int, CaseIterable {
-        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, reportBrokers, callRoll
+        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, readDisabledUsers, reportBrokers, callRoll
     }
 
     private static let all = Chore.allCases
@@ -55,6 +57,8 @@ final class Chores {
     var heard: (_ since: Int64) -> [(broker: BrokerIndex, age: Int64)]? = { _ in nil }
     var publish: ([OutboundMessage]) -> Void = { _ in }
     var canPublish: (BrokerIndex) -> Bool = { _ in true }
+    /// Called when the disabled users were read for the first time, or have changed.
+    var disabledUsersChanged: () -> Void = {}
     /// The time of the last report of brokers that was taken.
     private var reported: Int64
 
@@ -88,7 +92,7 @@ final class Chores {
     /// Whether the chore has work. Timelines and usage are written only when there are some.
     private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
         switch chore {
-        case .look, .readEndpoints: true
+        case .look, .readEndpoints, .readDisabledUsers: true
         case .sweep, .clean: isServingDeadlines
         case .writeTraces: service.chores.hasTraces
         case .writeUsage: service.chores.hasUsage
@@ -145,6 +149,9 @@ final class Chores {
             return ChoreBounds.usageInterval
         case .readEndpoints:
             return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
+        case .readDisabledUsers:
+            if await service.chores.readDisabledUsers() { disabledUsersChanged() }
+            return ChoreBounds.disabledInterval
         case .reportBrokers:
             let began = now
             if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }

@@ -132,6 +132,7 @@ package final class Coordinator {
             links[broker].publish(messages, by: by)
             service.handedOver(messages)
         case .sendCanary(let broker): links[broker].sendCanary()
+        case .sendDisabledUsers: links.sendDisabledUsers()
         case .subscribeRelay(let served, let broker): links[broker].subscribeRelay(service.settings.brokers[served])
         case .unsubscribeRelay(let served, let broker):
             links[broker].unsubscribeRelay(service.settings.brokers[served])

@@ -38,6 +38,8 @@ package final class CoordinatorLoop {
         case publish([OutboundMessage], at: BrokerIndex = 0, by: Int64)
         /// Publishes messages that the broker is to deliver to this coordinator.
         case sendCanary(BrokerIndex)
+        /// To tell all brokers the disabled users.
+        case sendDisabledUsers
         /// Subscribes at a broker to the messages that this coordinator is to publish at another broker, `served`, for
         /// coordinators without a connection to that broker.
         case subscribeRelay(served: BrokerIndex, at: BrokerIndex)
@@ -141,6 +143,7 @@ package final class CoordinatorLoop {
         chores.heard = { [unowned self] in standings.heard(since: $0, self.now) }
         chores.canPublish = { [unowned self] in standings[$0].isListening }
         chores.publish = { [unowned self] in publish($0, since: self.now) }
+        chores.disabledUsersChanged = { [unowned self] in actions.append(.sendDisabledUsers) }
         service.pauseBriefly = { [unowned self] in await pause(random(1...4)) }
         service.isUnderWay = { [unowned self] in queue.isServed($0) }
     }

@@ -112,6 +112,9 @@ package final class CallService {
         }
     }
 
+    /// The disabled users; nil until they were read.
+    var disabledUsers: Set<UserID>? { context.disabledUsers }
+
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 
     func count(_ metric: Metric, _ label: String, _ count: Int) { context.counters.add(metric, label, count) }
@@ -123,7 +126,9 @@ package final class CallService {
     /// Decodes inbound messages. Appends the messages to the queue, and returns the errors for messages that cannot be
     /// served.
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
-        var intake = Intake(settings, context.budgets, now: store.time, readAt: context.stopwatch())
+        var intake = Intake(
+            settings, context.budgets, now: store.time, readAt: context.stopwatch(),
+            disabled: context.disabledUsers ?? [])
         for message in messages { intake.read(message) }
         for (device, broker) in intake.heard { context.lastHeard.note(device, at: broker) }
         let refusing = BatchService(context)

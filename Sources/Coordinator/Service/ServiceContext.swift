@@ -19,6 +19,8 @@ final class ServiceContext {
     var rollCalls = RollCalls()
     /// The brokers that are away, as of this coordinator's last report.
     var awayBrokers: [BrokerName] = []
+    /// The users whom administrators have disabled, as read at most some seconds ago; nil until they were read.
+    var disabledUsers: Set<UserID>?
     var tidied = TidyLists()
     var health = StoreHealth()
     /// Called with the records that have new outbox entries for webhook endpoints, once they are written.

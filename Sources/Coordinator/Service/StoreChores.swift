@@ -33,6 +33,18 @@ struct StoreChores {
         return isBeyond
     }
 
+    /// Reads the disabled users. Returns whether they have changed.
+    func readDisabledUsers() async -> Bool {
+        do throws(StoreError) {
+            let found = try await store.disabledUsers()
+            defer { context.disabledUsers = found }
+            return context.disabledUsers != found
+        } catch {
+            context.failed(error)
+            return false
+        }
+    }
+
     /// Checks whether a shared store answers and can be written.
     func lookAtStore() async {
         do throws(StoreError) {

@@ -55,5 +55,6 @@ extension ZIMErrorCode {
         .disconnected: .networkModuleUserIsNotLogged,
         .tokenExpired: .networkModuleTokenExpired,
         .tokenRevoked: .networkModuleTokenInvalid,
+        .userDisabled: .networkModuleTokenInvalid,
     ]
 }

@@ -17,9 +17,9 @@ package final class BlockingStore {
 
     /// Asks for the audit log, which every store has.
     package func audit<Value>(
-        _ ask: @escaping (any AuditStore) async throws(StoreError) -> Value
+        _ ask: @escaping (any AdminStore) async throws(StoreError) -> Value
     ) throws(StoreError) -> Value {
-        guard let log = store as? any AuditStore else { throw StoreError(.failed, "this store has no audit log") }
+        guard let log = store as? any AdminStore else { throw StoreError(.failed, "this store has no audit log") }
         return try executor.complete(store) { () async throws(StoreError) in try await ask(log) }
     }
 

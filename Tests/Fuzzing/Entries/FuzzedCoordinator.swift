@@ -36,7 +36,7 @@ final class FuzzedCoordinator {
                 published += messages
                 let receipts = messages.filter { $0.receiptOf != nil }
                 if !receipts.isEmpty { published += handle(.taken(receipts)) }
-            case .disconnect, .sendCanary, .subscribeRelay, .unsubscribeRelay, .note, .end: break
+            case .disconnect, .sendCanary, .sendDisabledUsers, .subscribeRelay, .unsubscribeRelay, .note, .end: break
             }
         }
         return published

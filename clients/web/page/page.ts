@@ -108,7 +108,7 @@ class Session {
       // These errors end only the current connection. The next connection solves the problem, so the page shows no
       // notice.
       if (["refused", "tokenExpired", "tokenRevoked"].includes(error.code) && settingsHaveTokens(this.settings)) return;
-      if (["refused", "flooding", "slowReader"].includes(error.code)) notices.show("connection", this.problem(error));
+      if (["refused", "flooding", "slowReader", "userDisabled"].includes(error.code)) notices.show("connection", this.problem(error));
     });
     byID("call-form").addEventListener("submit", (event) => {
       event.preventDefault();

@@ -114,6 +114,8 @@ export function problemText(error: unknown, of: { url: string; tokens: boolean }
     case "tokenExpired":
     case "tokenRevoked":
       return "Your token has ended. Paste a new one.";
+    case "userDisabled":
+      return "Your account is disabled. Ask the operator of this service.";
     case "flooding":
     case "slowReader":
       return "This page sent or received too much data at once, and the broker disconnected the page. The page connects again by itself.";

@@ -7,7 +7,7 @@ export type ErrorCode =
   | "badRequest" | "unknownType" | "tooLarge" | "callExists" | "callNotFound" | "notInviter" | "wrongMode" | "invalidState"
   | "answeredElsewhere" | "callEnded" | "alreadyInCall" | "busy" | "callFull" | "noInvitees" | "sessionOver"
   | "noMedia" | "userNotRegistered" | "rateLimited" | "unavailable" | "internal"
-  | "tokenExpired" | "tokenRevoked" | "flooding" | "slowReader"
+  | "tokenExpired" | "tokenRevoked" | "flooding" | "slowReader" | "userDisabled"
   /** No response came within `requestTimeout`. The service may have served the request. */
   | "noResponse"
   /** The client has too many unanswered requests. The request was not sent. */

@@ -1,8 +1,29 @@
 import CallCore
 import CallStore
+import SignalingProtocol
 
-/// The audit log: a sorted set of entries by time.
-extension RedisCallStore: AuditStore {
+/// The disabled users: a set. The audit log: a sorted set of entries by time.
+extension RedisCallStore: AdminStore {
+    package func disabledUsers() async throws(StoreError) -> Set<UserID> {
+        var pipeline = try session.pipeline()
+        pipeline.command("SMEMBERS", 1) { $0.add(disabledKey) }
+        return Set(try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) })
+    }
+
+    package func set(_ user: UserID, isDisabled: Bool) async throws(StoreError) -> Bool {
+        if isDisabled {
+            let known = try await disabledUsers()
+            guard known.count < DisabledUsers.most || known.contains(user) else { return false }
+        }
+        var pipeline = try session.pipeline()
+        pipeline.command(isDisabled ? "SADD" : "SREM", 2) {
+            $0.add(disabledKey)
+            $0.add(user.string)
+        }
+        _ = try await session.run(pipeline, isWrite: true)[0].number()
+        return true
+    }
+
     package func add(_ entry: AuditEntry) async throws(StoreError) {
         let oldest = try await now() - AuditBounds.life
         var pipeline = try session.pipeline()

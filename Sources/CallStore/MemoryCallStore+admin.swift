@@ -1,6 +1,21 @@
 import CallCore
+import SignalingProtocol
 
-extension MemoryCallStore: AuditStore {
+extension MemoryCallStore: AdminStore {
+    package func disabledUsers() -> Set<UserID> { contents.disabledUsers }
+
+    package func set(_ user: UserID, isDisabled: Bool) -> Bool {
+        guard isDisabled else {
+            contents.disabledUsers.remove(user)
+            return true
+        }
+        guard contents.disabledUsers.count < DisabledUsers.most || contents.disabledUsers.contains(user) else {
+            return false
+        }
+        contents.disabledUsers.insert(user)
+        return true
+    }
+
     package func add(_ entry: AuditEntry) {
         contents.audit.append((contents.nextAudit, entry))
         contents.nextAudit += 1

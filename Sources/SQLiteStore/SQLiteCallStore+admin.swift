@@ -1,8 +1,35 @@
 import CallCore
 import CallStore
+import SignalingProtocol
 
-/// The audit log: a table that a file has from the first entry on. Other builds of the same format ignore the table.
-extension SQLiteCallStore: AuditStore {
+/// The audit log and the disabled users: tables that a file has from the first entry on. Other builds of the same format
+/// ignore the tables.
+extension SQLiteCallStore: AdminStore {
+    private func hasTable(_ name: String) throws(StoreError) -> Bool {
+        try database.query("SELECT count(*) FROM sqlite_master WHERE name=CAST(? AS TEXT)", .text(name)) {
+            $0.integer(0)
+        }.first == 1
+    }
+
+    package func disabledUsers() throws(StoreError) -> Set<UserID> {
+        guard try hasTable("disabled_users") else { return [] }
+        return Set(try database.query("SELECT user_id FROM disabled_users") { UserID($0.text(0)) })
+    }
+
+    package func set(_ user: UserID, isDisabled: Bool) throws(StoreError) -> Bool {
+        try database.transaction { () throws(StoreError) in
+            try database.execute("CREATE TABLE IF NOT EXISTS disabled_users(user_id BLOB PRIMARY KEY) WITHOUT ROWID")
+            guard isDisabled else {
+                try database.run("DELETE FROM disabled_users WHERE user_id=?", .id(user))
+                return true
+            }
+            let known = try disabledUsers()
+            guard known.count < DisabledUsers.most || known.contains(user) else { return false }
+            try database.run("INSERT OR IGNORE INTO disabled_users VALUES(?)", .id(user))
+            return true
+        }
+    }
+
     package func add(_ entry: AuditEntry) throws(StoreError) {
         let oldest = now() - AuditBounds.life
         try database.transaction { () throws(StoreError) in
@@ -21,8 +48,7 @@ extension SQLiteCallStore: AuditStore {
     }
 
     package func audit(after place: String?, limit: Int) throws(StoreError) -> AuditPage {
-        let tables = try database.query("SELECT count(*) FROM sqlite_master WHERE name='audit'") { $0.integer(0) }
-        guard tables.first == 1 else { return AuditPage([], next: nil) }
+        guard try hasTable("audit") else { return AuditPage([], next: nil) }
         let end = place.flatMap { Int64($0) } ?? .max
         let found = try database.query(
             "SELECT number, entry FROM audit WHERE number<? ORDER BY number DESC LIMIT ?", .integer(end),

@@ -7,8 +7,8 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// The audit log at each store (`AuditStore`).
-@Suite struct AuditTests {
+/// The audit log and the disabled users at each store (`AdminStore`).
+@Suite struct AdminStoreTests {
     private func entry(_ time: Milliseconds, _ id: String) -> AuditEntry {
         var entry = AuditEntry(time: time, id: id, actor: "olivia", act: .end)
         (entry.callID, entry.userID) = (CallID("c1"), UserID("alice"))
@@ -55,6 +55,42 @@ import Testing
         let now = try store.now()
         try add([entry(now - AuditBounds.life - 1_000, "old"), entry(now, "new")], to: store)
         #expect(try page(store, limit: 10).entries.map(\.id) == ["new"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func usersAreDisabledAndEnabled(_ kind: StoreKind) throws {
+        let store = try kind.open().store
+        func set(_ user: UserID, _ isDisabled: Bool) throws -> Bool {
+            try store.audit { store throws(StoreError) in try await store.set(user, isDisabled: isDisabled) }
+        }
+        func disabled() throws -> Set<UserID> {
+            try store.audit { store throws(StoreError) in try await store.disabledUsers() }
+        }
+        let (alice, odd) = (UserID("alice")!, UserID("zoë/+#:}")!)
+        #expect(try disabled() == [])
+        #expect(try set(alice, false))
+        #expect(try set(alice, true) && set(alice, true) && set(odd, true))
+        #expect(try disabled() == [alice, odd])
+        #expect(try set(alice, false))
+        #expect(try disabled() == [odd])
+    }
+
+    @Test func theListIsBounded() throws {
+        let store = try StoreKind.memory.open().store
+        func set(_ name: String) throws -> Bool {
+            try store.audit { store throws(StoreError) in try await store.set(UserID(name)!, isDisabled: true) }
+        }
+        for number in 0..<DisabledUsers.most { _ = try set("u\(number)") }
+        #expect(try !set("more"))
+        #expect(try set("u0"), "who is disabled already stays so")
+    }
+
+    @Test func aListIsReadAsItWasWritten() {
+        let list = DisabledUsers([UserID("alice")!, UserID("zoë \"x\"")!])
+        #expect(DisabledUsers(payload: list.payload) == list)
+        #expect(DisabledUsers(payload: Array("{}".utf8)) == nil)
+        #expect(DisabledUsers(payload: Array("nonsense".utf8)) == nil)
+        #expect(DisabledUsers(payload: Array(#"{"users":["a",7,""]}"#.utf8)) == DisabledUsers([UserID("a")!]))
     }
 
     @Test func anEntryThatIsNoneIsPassedOver() {

@@ -4,7 +4,7 @@ import SignalingProtocol
 /// One act of an administrator, as the audit log keeps it (docs/operations.md, Acting on calls and users).
 package struct AuditEntry: Equatable, Sendable {
     package enum Act: String, Sendable, CaseIterable {
-        case end, signOut
+        case end, signOut, disable, enable
     }
 
     /// The time of the act, in milliseconds since the epoch, by the store's clock.
@@ -73,8 +73,11 @@ package struct AuditPage: Equatable, Sendable {
     }
 }
 
-/// The audit log: the acts of administrators, kept by `AuditBounds`.
-package protocol AuditStore: AnswersLater {
+/// What administrators do: the users whom they have disabled, and the audit log of their acts, kept by `AuditBounds`.
+package protocol AdminStore: UserStore {
+    /// Disables or enables a user. Returns false, without a change, when `DisabledUsers.most` users are disabled.
+    func set(_ user: UserID, isDisabled: Bool) async throws(StoreError) -> Bool
+
     /// Adds an entry. An administrator's act follows only when its entry is written.
     func add(_ entry: AuditEntry) async throws(StoreError)
 
