@@ -4,7 +4,7 @@ import SignalingProtocol
 /// One act of an administrator, as the audit log keeps it (docs/operations.md, Acting on calls and users).
 package struct AuditEntry: Equatable, Sendable {
     package enum Act: String, Sendable, CaseIterable {
-        case end, signOut, disable, enable
+        case end, signOut, disable, enable, logLevel
     }
 
     /// The time of the act, in milliseconds since the epoch, by the store's clock.
@@ -18,6 +18,8 @@ package struct AuditEntry: Equatable, Sendable {
     package var userID: UserID?
     package var device: DeviceID?
     package var reason: String?
+    /// With `logLevel`: the level.
+    package var level: String?
 
     package init(time: Milliseconds, id: String, actor: String, act: Act) {
         self.time = time
@@ -37,6 +39,7 @@ package struct AuditEntry: Equatable, Sendable {
         writer.field("userID", userID?.string)
         writer.field("device", device?.string)
         writer.field("reason", reason)
+        writer.field("level", level)
     }
 
     /// Returns nil for an entry that this version cannot read.
@@ -50,6 +53,7 @@ package struct AuditEntry: Equatable, Sendable {
         userID = json["userID"]?.string.flatMap(UserID.init)
         device = json["device"]?.string.flatMap(DeviceID.init)
         reason = json["reason"]?.string
+        level = json["level"]?.string
     }
 }
 
@@ -73,10 +77,63 @@ package struct AuditPage: Equatable, Sendable {
     }
 }
 
-/// What administrators do: the users whom they have disabled, and the audit log of their acts, kept by `AuditBounds`.
+/// What administrators have set for all processes of a deployment.
+package struct AdminSettings: Equatable, Sendable {
+    package var disabledUsers: Set<UserID> = []
+    package var logLevel: LogLevelOrder?
+
+    package init() {}
+}
+
+/// An order to all processes to log from a level on, until they restart.
+package struct LogLevelOrder: Equatable, Sendable {
+    /// The time of the order, in milliseconds since the epoch: a process obeys an order that was not there when the
+    /// process started.
+    package let time: Milliseconds
+    /// `debug`, `info`, `warning` or `error`.
+    package let level: String
+
+    package init(time: Milliseconds, level: String) {
+        self.time = time
+        self.level = level
+    }
+
+    /// The stored form: the time, a space, and the level.
+    package var text: String { "\(time) \(level)" }
+
+    package init?(_ text: String) {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 2, let time = Int64(parts[0]) else { return nil }
+        self.init(time: time, level: String(parts[1]))
+    }
+}
+
+/// Tells a process which orders about its log are new.
+package struct LogLevelWatch: Sendable {
+    private var known: LogLevelOrder??
+
+    package init() {}
+
+    /// Returns the level to log from on, when there is a new order. The first settings are as the process found them.
+    package mutating func newLevel(in settings: AdminSettings) -> String? {
+        defer { known = .some(settings.logLevel) }
+        guard let known, known != settings.logLevel else { return nil }
+        return settings.logLevel?.level
+    }
+}
+
+/// What administrators do: the users whom they have disabled, the level of logs, and the audit log of their acts, kept by
+/// `AuditBounds`.
 package protocol AdminStore: UserStore {
-    /// Disables or enables a user. Returns false, without a change, when `DisabledUsers.most` users are disabled.
+    /// Disables or enables a user. Returns false, without a change, when the list would be too long (`DisabledUsers`).
     func set(_ user: UserID, isDisabled: Bool) async throws(StoreError) -> Bool
+
+    func set(_ logLevel: LogLevelOrder) async throws(StoreError)
+
+    /// Returns devices that are online, in some order: at least those that were from the first page to the last. `place`
+    /// is nil for the first page, or the `next` of the page before. A page has about `limit` devices, and may have none
+    /// although further pages follow.
+    func online(after place: String?, limit: Int) async throws(StoreError) -> DevicePage
 
     /// Adds an entry. An administrator's act follows only when its entry is written.
     func add(_ entry: AuditEntry) async throws(StoreError)

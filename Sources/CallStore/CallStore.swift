@@ -101,8 +101,8 @@ package protocol UserStore: AnswersLater {
     /// members.
     func erase(_ user: UserID) async throws(StoreError)
 
-    /// Returns the users whom administrators have disabled (`AdminStore`).
-    func disabledUsers() async throws(StoreError) -> Set<UserID>
+    /// Returns what administrators have set (`AdminStore`).
+    func adminSettings() async throws(StoreError) -> AdminSettings
 
     /// Adds to the numbers of bytes that the store keeps because of users.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
@@ -161,7 +161,7 @@ extension RecordStore {
 }
 
 extension UserStore {
-    package func disabledUsers() async throws(StoreError) -> Set<UserID> { [] }
+    package func adminSettings() async throws(StoreError) -> AdminSettings { AdminSettings() }
     package func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
 }
 

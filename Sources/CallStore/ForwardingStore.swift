@@ -12,7 +12,7 @@ package enum StoreOperation: String, CaseIterable, Sendable {
     case profile
     case blocks
     case erase
-    case disabled
+    case admin
     case charge
     case presence
     case trace
@@ -124,8 +124,8 @@ extension ForwardingStore {
         try await around(.erase) { () async throws(StoreError) in try await store.erase(user) }
     }
 
-    package func disabledUsers() async throws(StoreError) -> Set<UserID> {
-        try await around(.disabled) { () async throws(StoreError) in try await store.disabledUsers() }
+    package func adminSettings() async throws(StoreError) -> AdminSettings {
+        try await around(.admin) { () async throws(StoreError) in try await store.adminSettings() }
     }
 
     package func charge(_ charges: [StoredCharge]) async throws(StoreError) {

@@ -2,17 +2,26 @@ import CallCore
 import SignalingProtocol
 
 extension MemoryCallStore: AdminStore {
-    package func disabledUsers() -> Set<UserID> { contents.disabledUsers }
+    package func adminSettings() -> AdminSettings { contents.adminSettings }
+
+    package func online(after place: String?, limit: Int) -> DevicePage {
+        let now = now()
+        let all = contents.brokers.marked(contents.presence.values.flatMap(\.devices))
+            .filter { $0.isReachable(at: now, lease: lease) && (place == nil || "\($0.device)" > place!) }
+            .sorted { "\($0.device)" < "\($1.device)" }
+        let devices = Array(all.prefix(limit))
+        return DevicePage(devices, next: all.count > limit ? devices.last.map { "\($0.device)" } : nil)
+    }
+
+    package func set(_ logLevel: LogLevelOrder) { contents.adminSettings.logLevel = logLevel }
 
     package func set(_ user: UserID, isDisabled: Bool) -> Bool {
         guard isDisabled else {
-            contents.disabledUsers.remove(user)
+            contents.adminSettings.disabledUsers.remove(user)
             return true
         }
-        guard contents.disabledUsers.count < DisabledUsers.most || contents.disabledUsers.contains(user) else {
-            return false
-        }
-        contents.disabledUsers.insert(user)
+        guard DisabledUsers(contents.adminSettings.disabledUsers).adding(user) != nil else { return false }
+        contents.adminSettings.disabledUsers.insert(user)
         return true
     }
 

@@ -35,7 +35,7 @@ package final class MemoryCallStore: CallStore {
         /// The audit log, with the numbers of its entries.
         var audit: [(number: Int, entry: AuditEntry)] = []
         var nextAudit = 0
-        var disabledUsers: Set<UserID> = []
+        var adminSettings = AdminSettings()
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
 
@@ -44,7 +44,7 @@ package final class MemoryCallStore: CallStore {
 
     private let clock: () -> Milliseconds
     private let historyPerUser: Int
-    private let lease: Milliseconds
+    let lease: Milliseconds
     /// All data of the store, for tests that save and restore the data.
     package var contents = Contents()
 
@@ -194,14 +194,17 @@ package final class MemoryCallStore: CallStore {
     }
 
     private func trimHistory(of user: UserID) {
-        let ended = (contents.index[user] ?? []).compactMap { callID -> Call? in
+        guard let index = contents.index[user], index.count > historyPerUser else { return }
+        let ended = index.compactMap { callID -> HistoryPlace? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record, !call.isLive else { return nil }
-            return call
+            return HistoryPlace(createdAt: call.createdAt, callID: callID)
         }
-        let kept = ended.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(historyPerUser)
-        guard kept.count < ended.count else { return }
-        let excess = Set(ended.map(\.callID)).subtracting(kept.map(\.callID))
-        contents.index[user]?.removeAll(where: excess.contains)
+        let excess = ended.count - historyPerUser
+        guard excess > 0 else { return }
+        // Nearly always one call has ended since the last time.
+        let oldest = excess == 1 ? ended.min().map { [$0] } ?? [] : Array(ended.sorted().prefix(excess))
+        let removed = Set(oldest.map(\.callID))
+        contents.index[user]?.removeAll(where: removed.contains)
     }
 
     package func note(_ notes: [Note]) {

@@ -8,6 +8,7 @@ enum AdminBounds {
     static let page = 100
     /// The length of a reason, in bytes, as in `call.end`.
     static let reason = 256
+    static let levels = ["debug", "info", "warning", "error"]
 }
 
 /// An act of an administrator: a request that a coordinator decides, made on behalf of a user.
@@ -18,6 +19,8 @@ enum AdminAct: Sendable {
     /// The request signs the user out on all devices.
     case disable(UserID, RelayedRequest)
     case enable(UserID)
+    /// `debug`, `info`, `warning` or `error`.
+    case logLevel(String)
 
     /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; of a
     /// common call, which is live only while it rings, `call.cancel` by its inviter. Nil when nobody is in the call.
@@ -41,6 +44,7 @@ extension AuditEntry {
     func at(_ time: Milliseconds) -> AuditEntry {
         var entry = AuditEntry(time: time, id: id, actor: actor, act: act)
         (entry.callID, entry.userID, entry.device, entry.reason) = (callID, userID, device, reason)
+        entry.level = level
         return entry
     }
 }
@@ -62,6 +66,13 @@ extension Asked {
             var entry = entry(.signOut)
             (entry.userID, entry.device) = (user, device)
             return .act(.signOut(signOut(user, device, id)), entry)
+        case .adminLogLevel:
+            let level = try required(try self.fields(), "level", AdminBounds.levels.joined(separator: ", ")) {
+                AdminBounds.levels.contains($0) ? $0 : nil
+            }
+            var entry = entry(.logLevel)
+            entry.level = level
+            return .act(.logLevel(level), entry)
         case .adminDisable, .adminEnable:
             let user = try userID
             var entry = entry(route == .adminDisable ? .disable : .enable)

@@ -41,6 +41,8 @@ package final class GatewayStatus: Sendable {
         /// The keys were read; some keys were ignored, each with a reason.
         case keysRead(unusable: [String])
         case keysUnreadable(String)
+        /// An administrator wants lines in the log from this level on.
+        case logLevel(String)
     }
 
     package init(log: @escaping @Sendable (Notice) -> Void = { _ in }) { self.log = log }

@@ -16,6 +16,8 @@ enum Operation {
     case heartbeat(RelayedRequest, CallID)
     /// An act of an administrator, which is written into the audit log before it is done.
     case act(AdminAct, AuditEntry)
+    /// A part of the devices that are online.
+    case online(after: String?, count: Int)
     /// A part of the audit log.
     case audit(after: String?, count: Int)
     /// The stream of the user's events from now on.
@@ -92,11 +94,9 @@ struct Asked {
             )
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
-        case .adminEnd, .adminSignOut, .adminDisable, .adminEnable: return try adminAct(newID)
-        case .adminAudit:
-            return .audit(
-                after: parameter("cursor").flatMap { $0 == Answer.lastCursor ? nil : $0 },
-                count: min(try count() ?? 20, AdminBounds.page))
+        case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel: return try adminAct(newID)
+        case .adminOnline: return .online(after: cursor, count: min(try count() ?? 20, AdminBounds.page))
+        case .adminAudit: return .audit(after: cursor, count: min(try count() ?? 20, AdminBounds.page))
         case .ringCheck: return .ring(try ring(isRejected: false))
         case .ringReject: return .ring(try ring(isRejected: true))
         case .heartbeat:
@@ -149,8 +149,8 @@ struct Asked {
                 payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
-            .zegoEvents, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
-            .adminEnable, .adminAudit, .description, .healthy, .ready, .metrics:
+            .zegoEvents, .adminOnline, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+            .adminEnable, .adminLogLevel, .adminAudit, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }
@@ -179,6 +179,9 @@ struct Asked {
                 writer.field("cursor", cursor)
             }, answer: .fields)
     }
+
+    /// The `cursor` of the query; nil for the first page.
+    private var cursor: String? { parameter("cursor").flatMap { $0 == Answer.lastCursor ? nil : $0 } }
 
     /// Returns the `count` of the query; nil when the query has none.
     private func count() throws(Problem) -> Int? {

@@ -33,6 +33,7 @@ final class Reader {
         case ring(RingQuestion)
         /// An act of an administrator.
         case act(AdminAct, AuditEntry)
+        case online(after: String?, count: Int)
         case audit(after: String?, count: Int)
         /// A heartbeat, passed on if the call is still the call of its sender.
         case heartbeat(RelayedRequest, CallID)
@@ -52,6 +53,7 @@ final class Reader {
     private var underWay = 0
     private var nextLook: Int64 = 0
     private var sightings = SightingsLook()
+    private var logLevelWatch = LogLevelWatch()
 
     init(
         _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<AskedQuestion>, _ relay: Inbox<AskedRequest>,
@@ -106,9 +108,10 @@ final class Reader {
 
     /// Reads a record, which requires an answer of the store; the store's time may be known without an answer.
     private func look() {
-        start { [store] () async throws(StoreError) in
+        start { [self] () async throws(StoreError) in
             _ = try await store.now()
             _ = try await store.load([Self.nobodysCall])
+            if let level = logLevelWatch.newLevel(in: try await store.adminSettings()) { status.tell(.logLevel(level)) }
         }
     }
 
@@ -143,6 +146,7 @@ final class Reader {
                     asker.respond(error.response)
                 }
             case .act(let act, let entry): try await perform(act, entry, asker)
+            case .online(let place, let count): asker.respond(try await online(after: place, count))
             case .audit(let place, let count):
                 let page = try await store.audit(after: place, limit: count)
                 asker.respond(
@@ -163,6 +167,24 @@ final class Reader {
         }
     }
 
+    private func online(after place: String?, _ count: Int) async throws(StoreError) -> HTTPResponse {
+        if sightings.isDue(at: SystemClock.boot.milliseconds) { try await store.readSightings() }
+        let page = try await store.online(after: place, limit: count)
+        return .json(200) { writer in
+            writer.array("devices") { writer in
+                for presence in page.devices {
+                    writer.object { writer in
+                        writer.field("userID", presence.device.userID.string)
+                        writer.field("device", presence.device.deviceID.string)
+                        writer.field("since", presence.since)
+                        writer.field("broker", presence.broker)
+                    }
+                }
+            }
+            writer.field("cursor", page.next ?? Answer.lastCursor)
+        }
+    }
+
     /// Writes the act into the audit log and passes its request on.
     private func perform(_ act: AdminAct, _ entry: AuditEntry, _ asker: Asker) async throws(StoreError) {
         let request: RelayedRequest
@@ -171,10 +193,14 @@ final class Reader {
         case .disable(let user, let signOut):
             try await note(entry)
             guard try await store.set(user, isDisabled: true) else {
-                let full = "\(DisabledUsers.most) users are disabled: enable others first"
+                let full = "too many users are disabled: enable others first"
                 return asker.refuse(Problem(SignalingError(.tooLarge, full)))
             }
             return pass(on: signOut, asker)
+        case .logLevel(let level):
+            let time = try await note(entry)
+            try await store.set(LogLevelOrder(time: time, level: level))
+            return asker.respond(HTTPResponse(204))
         case .enable(let user):
             try await note(entry)
             _ = try await store.set(user, isDisabled: false)
@@ -199,9 +225,12 @@ final class Reader {
         pass(on: request, asker)
     }
 
-    /// Writes an act into the audit log.
-    private func note(_ entry: AuditEntry) async throws(StoreError) {
-        try await store.add(entry.at(try await store.now()))
+    /// Writes an act into the audit log. Returns the time of the act.
+    @discardableResult
+    private func note(_ entry: AuditEntry) async throws(StoreError) -> Milliseconds {
+        let now = try await store.now()
+        try await store.add(entry.at(now))
+        return now
     }
 
     private func pass(on request: RelayedRequest, _ asker: Asker) {

@@ -126,6 +126,8 @@ final class RequestHandler: Sendable {
             }
             try ring.take(question, asker, newID: Self.newID)
         case .act(let act, let entry): try hand(reader, AskedQuestion(question: .act(act, entry), asker: asker))
+        case .online(let place, let count):
+            try hand(reader, AskedQuestion(question: .online(after: place, count: count), asker: asker))
         case .audit(let place, let count):
             try hand(reader, AskedQuestion(question: .audit(after: place, count: count), asker: asker))
         case .heartbeat(let request, let id):

@@ -32,12 +32,14 @@ package enum Route: String, CaseIterable, Sendable {
     case zegoEnd = "POST /call/end_call"
     case zegoHeartbeat = "POST /call/heartbeat"
     case zegoEvents = "GET /call/events"
+    case adminOnline = "GET /v1/admin/online"
     case adminCalls = "GET /v1/admin/users/{userID}/calls"
     case adminCall = "GET /v1/admin/calls/{callID}"
     case adminEnd = "POST /v1/admin/calls/{callID}/end"
     case adminSignOut = "POST /v1/admin/users/{userID}/sign-out"
     case adminDisable = "POST /v1/admin/users/{userID}/disable"
     case adminEnable = "POST /v1/admin/users/{userID}/enable"
+    case adminLogLevel = "PUT /v1/admin/log-level"
     case adminAudit = "GET /v1/admin/audit"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
@@ -71,7 +73,9 @@ package enum Route: String, CaseIterable, Sendable {
     /// Whether an administrator sends this request (docs/operations.md, Acting on calls and users).
     var isAdmin: Bool {
         switch self {
-        case .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminAudit: true
+        case .adminOnline, .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminDisable, .adminEnable,
+            .adminLogLevel, .adminAudit:
+            true
         default: false
         }
     }

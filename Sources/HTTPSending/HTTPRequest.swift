@@ -4,6 +4,7 @@ package struct HTTPRequest: Sendable {
         case get = "GET"
         case post = "POST"
         case delete = "DELETE"
+        case put = "PUT"
         /// For the sender itself, to open a connection.
         case head = "HEAD"
     }

@@ -81,7 +81,9 @@ final class Transfer {
         } else {
             options.set(CURLOPT_HTTPGET, 1)
         }
-        if request.method == .delete { options.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue) }
+        if request.method == .delete || request.method == .put {
+            options.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+        }
     }
 
     private func setHeaders(_ options: inout TransferOptions) {

@@ -2,18 +2,64 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The disabled users: a set. The audit log: a sorted set of entries by time.
+/// The disabled users: a set. The level of logs: a text. The audit log: a sorted set of entries by time.
 extension RedisCallStore: AdminStore {
-    package func disabledUsers() async throws(StoreError) -> Set<UserID> {
+    package func adminSettings() async throws(StoreError) -> AdminSettings {
         var pipeline = try session.pipeline()
         pipeline.command("SMEMBERS", 1) { $0.add(disabledKey) }
-        return Set(try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) })
+        pipeline.command("GET", 1) { $0.add(logLevelKey) }
+        let replies = try await session.run(pipeline)
+        var settings = AdminSettings()
+        settings.disabledUsers = Set(try replies[0].values().compactMap { $0.text.flatMap(UserID.init) })
+        settings.logLevel = try replies[1].value()?.text.flatMap(LogLevelOrder.init)
+        return settings
+    }
+
+    /// There is no list of all users: the keys are scanned, a server after the other. A place is the number of the server,
+    /// a dot, and Redis's cursor there.
+    package func online(after place: String?, limit: Int) async throws(StoreError) -> DevicePage {
+        let parts = place?.split(separator: ".").map(String.init) ?? []
+        var (server, cursor) = (0, "0")
+        if parts.count == 2, let number = Int(parts[0]), UInt64(parts[1]) != nil {
+            (server, cursor) = (number, parts[1])
+        }
+        let now = try await now()
+        var found: [DevicePresence] = []
+        for _ in 0..<Bounds.scansPerPage where found.count < limit {
+            var scan = try session.pipeline()
+            scan.command("SCAN", 5) {
+                $0.add(cursor)
+                $0.add("MATCH")
+                $0.add("\(prefix):{u:*}:presence")
+                $0.add("COUNT")
+                $0.add(Bounds.keysPerScan)
+            }
+            guard let reply = try await session.run(scan, atServer: server)?.first else { return DevicePage(found) }
+            guard let answer = reply.array, answer.count == 2, let next = answer[0].bytes?.text else {
+                throw reply.unexpected
+            }
+            let owners = try answer[1].values().compactMap { [users] key in
+                UserID(String(decoding: key.dropFirst(users.count).dropLast("}:presence".utf8.count), as: UTF8.self))
+            }
+            found += try await devices(of: owners.unique).joined().filter { $0.isReachable(at: now, lease: lease) }
+            if next == "0" { server += 1 }
+            cursor = next
+        }
+        return DevicePage(found, next: "\(server).\(cursor)")
+    }
+
+    package func set(_ logLevel: LogLevelOrder) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        pipeline.command("SET", 2) {
+            $0.add(logLevelKey)
+            $0.add(logLevel.text)
+        }
+        _ = try await session.run(pipeline, isWrite: true)
     }
 
     package func set(_ user: UserID, isDisabled: Bool) async throws(StoreError) -> Bool {
         if isDisabled {
-            let known = try await disabledUsers()
-            guard known.count < DisabledUsers.most || known.contains(user) else { return false }
+            guard DisabledUsers(try await adminSettings().disabledUsers).adding(user) != nil else { return false }
         }
         var pipeline = try session.pipeline()
         pipeline.command(isDisabled ? "SADD" : "SREM", 2) {

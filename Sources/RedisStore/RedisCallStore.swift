@@ -28,15 +28,18 @@ package final class RedisCallStore: CallStore {
         static let indexSlack: Milliseconds = 86_400_000
         /// The longest time for a peer message in its recipient's list: longer than any message waits (at most 600 s).
         static let messageListLife = Retention.messageList
+        /// The number of keys in a step of a scan, and of steps for a page: other requests wait for one step.
+        static let keysPerScan: Int64 = 250
+        static let scansPerPage = 40
         /// The number of attempts to add a report to the sightings of brokers while other coordinators add theirs.
         static let reportAttempts = 8
     }
 
     let session: RedisSession
-    private let prefix: String
+    let prefix: String
     /// The prefixes of the keys of each partition, of users, and of pairs of users.
     private let partitions: [[UInt8]]
-    private let users: [UInt8]
+    let users: [UInt8]
     private let pairs: [UInt8]
     let historyPerUser: Int
     var records = RecordCache()
@@ -142,6 +145,8 @@ package final class RedisCallStore: CallStore {
     func devicesKey(_ broker: BrokerName) -> [UInt8] { Array("\(prefix):devices:\(broker)".utf8) }
 
     var disabledKey: [UInt8] { Array("\(prefix):disabled".utf8) }
+
+    var logLevelKey: [UInt8] { Array("\(prefix):log-level".utf8) }
 
     var auditKey: [UInt8] { Array("\(prefix):audit".utf8) }
 

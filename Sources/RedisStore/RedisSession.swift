@@ -110,6 +110,26 @@ final class RedisSession: AnswersLater {
         return try await replies(to: send(pipeline, isWrite: isWrite))
     }
 
+    /// Makes a round trip to one of the servers, by its place in the order of their names; nil when there is no such
+    /// server. For commands that name no key, such as `SCAN`.
+    func run(_ pipeline: RedisPipeline, atServer place: Int) async throws(StoreError) -> [RedisReply]? {
+        let link = try connected()
+        let servers = link.servers.sorted { $0.name < $1.name }
+        guard servers.indices.contains(place) else { return nil }
+        roundTrips += 1
+        do throws(StoreError) {
+            let replies = try await link.replies(to: servers[place].send(pipeline))
+            if let message = replies.lazy.compactMap(\.error).first {
+                throw StoreError(.failed, "\(servers[place].name): \(message)")
+            }
+            return replies
+        } catch {
+            guard servers[place].failure != nil else { throw error }
+            drop(link, error)
+            throw failure
+        }
+    }
+
     /// The socket to wait for; nil without a connection.
     package var socket: StoreSocket? { connection?.socket }
 

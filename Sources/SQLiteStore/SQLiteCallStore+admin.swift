@@ -11,7 +11,36 @@ extension SQLiteCallStore: AdminStore {
         }.first == 1
     }
 
-    package func disabledUsers() throws(StoreError) -> Set<UserID> {
+    package func adminSettings() throws(StoreError) -> AdminSettings {
+        var settings = AdminSettings()
+        settings.disabledUsers = try disabledUsers()
+        if try hasTable("log_level") {
+            settings.logLevel = try database.query("SELECT level FROM log_level") { LogLevelOrder($0.text(0)) }.first
+        }
+        return settings
+    }
+
+    package func online(after place: String?, limit: Int) throws(StoreError) -> DevicePage {
+        let last = place?.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init) ?? []
+        let found = try database.query(
+            """
+            SELECT user_id, device_id, session, online, since, seen FROM presence
+            WHERE online>0 AND (user_id, device_id)>(?,?) ORDER BY user_id, device_id LIMIT ?
+            """, .text(last.count == 2 ? last[1] : ""), .text(last.first ?? ""), .integer(Int64(limit)), read: presence)
+        let now = now()
+        return DevicePage(
+            sightings.marked(found).filter { $0.isReachable(at: now, lease: lease) },
+            next: found.count < limit ? nil : found.last.map { "\($0.device.deviceID)/\($0.device.userID)" })
+    }
+
+    package func set(_ logLevel: LogLevelOrder) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            try database.execute("CREATE TABLE IF NOT EXISTS log_level(one INTEGER PRIMARY KEY, level BLOB NOT NULL)")
+            try database.run("INSERT OR REPLACE INTO log_level VALUES(1,?)", .text(logLevel.text))
+        }
+    }
+
+    private func disabledUsers() throws(StoreError) -> Set<UserID> {
         guard try hasTable("disabled_users") else { return [] }
         return Set(try database.query("SELECT user_id FROM disabled_users") { UserID($0.text(0)) })
     }
@@ -23,8 +52,7 @@ extension SQLiteCallStore: AdminStore {
                 try database.run("DELETE FROM disabled_users WHERE user_id=?", .id(user))
                 return true
             }
-            let known = try disabledUsers()
-            guard known.count < DisabledUsers.most || known.contains(user) else { return false }
+            guard DisabledUsers(try disabledUsers()).adding(user) != nil else { return false }
             try database.run("INSERT OR IGNORE INTO disabled_users VALUES(?)", .id(user))
             return true
         }

@@ -1,8 +1,10 @@
 /// The users whom administrators have disabled, as coordinators tell brokers (docs/protocol.md, section 1, Disabled
 /// users).
 package struct DisabledUsers: Equatable, Sendable {
-    /// The number of users that can be disabled.
-    package static let most = 10_000
+    /// The number of users that can be disabled, and the size of their list in bytes: a broker takes the list in one
+    /// packet (`max_packet_size` in deploy/mosquitto/mosquitto.conf).
+    package static let most = 5_000
+    package static let mostBytes = 360 * 1_024
 
     package let users: Set<UserID>
 
@@ -14,6 +16,13 @@ package struct DisabledUsers: Equatable, Sendable {
             return nil
         }
         self.users = Set(users.prefix(Self.most).compactMap { $0.string.flatMap(UserID.init) })
+    }
+
+    /// Returns the list with one user more; nil when it would be too long.
+    package func adding(_ user: UserID) -> DisabledUsers? {
+        if users.contains(user) { return self }
+        let longer = DisabledUsers(users.union([user]))
+        return users.count < Self.most && longer.payload.count <= Self.mostBytes ? longer : nil
     }
 
     package var payload: [UInt8] {

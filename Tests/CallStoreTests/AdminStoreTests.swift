@@ -64,7 +64,7 @@ import Testing
             try store.audit { store throws(StoreError) in try await store.set(user, isDisabled: isDisabled) }
         }
         func disabled() throws -> Set<UserID> {
-            try store.audit { store throws(StoreError) in try await store.disabledUsers() }
+            try store.audit { store throws(StoreError) in try await store.adminSettings().disabledUsers }
         }
         let (alice, odd) = (UserID("alice")!, UserID("zoë/+#:}")!)
         #expect(try disabled() == [])
@@ -75,14 +75,59 @@ import Testing
         #expect(try disabled() == [odd])
     }
 
-    @Test func theListIsBounded() throws {
-        let store = try StoreKind.memory.open().store
-        func set(_ name: String) throws -> Bool {
-            try store.audit { store throws(StoreError) in try await store.set(UserID(name)!, isDisabled: true) }
+    @Test(arguments: StoreKind.allCases)
+    func theLastOrderAboutLogsIsKept(_ kind: StoreKind) throws {
+        let store = try kind.open().store
+        func settings() throws -> AdminSettings {
+            try store.audit { store throws(StoreError) in try await store.adminSettings() }
         }
-        for number in 0..<DisabledUsers.most { _ = try set("u\(number)") }
-        #expect(try !set("more"))
-        #expect(try set("u0"), "who is disabled already stays so")
+        var watch = LogLevelWatch()
+        #expect(try settings().logLevel == nil)
+        #expect(try watch.newLevel(in: settings()) == nil)
+        for (time, level) in [(1, "debug"), (2, "warning")] as [(Int64, String)] {
+            let order = LogLevelOrder(time: time, level: level)
+            try store.audit { store throws(StoreError) in try await store.set(order) }
+            #expect(try settings().logLevel == order)
+            #expect(try watch.newLevel(in: settings()) == level)
+            #expect(try watch.newLevel(in: settings()) == nil)
+        }
+        var later = LogLevelWatch()
+        #expect(try later.newLevel(in: settings()) == nil, "a process that starts now does not know the order")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func devicesThatAreOnlineAreListedInPages(_ kind: StoreKind) throws {
+        let test = try kind.open()
+        let devices = (0..<40).map { DeviceAddress(userID: UserID("u/\($0 % 30) }:")!, deviceID: DeviceID("d\($0)")!) }
+        for (number, device) in devices.enumerated() { _ = try test.online(device, "s\(number)") }
+        try test.offline(devices[7], "s7")
+        for limit in [1, 7, 100] {
+            var found: [DeviceAddress] = []
+            var place: String?
+            repeat {
+                let page = try test.store.audit { store throws(StoreError) in
+                    try await store.online(after: place, limit: limit)
+                }
+                found += page.devices.map(\.device)
+                place = page.next
+            } while place != nil
+            #expect(found.sorted() == devices.filter { $0 != devices[7] }.sorted())
+        }
+        try test.pass(PresencePolicy().lease + 1_000)
+        #expect(
+            try test.store.audit { store throws(StoreError) in try await store.online(after: nil, limit: 100) }.devices
+                == [])
+    }
+
+    @Test func theListIsBounded() {
+        let users = (1..<DisabledUsers.most).map { UserID("u\($0)")! }
+        let full = DisabledUsers(Set(users)).adding(UserID("last")!)
+        #expect(full?.users.count == DisabledUsers.most)
+        #expect(full?.adding(UserID("more")!) == nil)
+        #expect(full?.adding(UserID("last")!) == full, "who is disabled already stays so")
+        // Each of these bytes takes six in JSON.
+        let long = (0..<1_100).map { UserID("\($0)-" + String(repeating: "\u{1}", count: 59))! }
+        #expect(DisabledUsers(Set(long)).adding(UserID("more")!) == nil)
     }
 
     @Test func aListIsReadAsItWasWritten() {

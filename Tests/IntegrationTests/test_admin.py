@@ -121,7 +121,7 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     """Role admin is for `/v1/admin`; the broker, all other paths, and `/v1/admin` for others, are closed."""
     gateway = world.gateway
     paths = [
-        ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
+        ("GET", "online"), ("PUT", "log-level"), ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
         ("GET", "users/alice/calls"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
     ]  # fmt: skip
     count = len(world.audit())
@@ -167,6 +167,52 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
     assert world.admin("enable", alice.user)[:2] == (0, "")
     wait_until(lambda: not refused(), 5, "the user is let in again")
     assert [(entry["act"], entry["userID"]) for entry in world.audit()[:1]] == [("enable", alice.user)]
+
+
+def test_the_devices_that_are_online_are_listed(world: Administered) -> None:
+    phones = world.phones(*(f"user/{number} ü" for number in range(7)))
+    gone = world.phone("gone")
+    gone.logout()
+
+    def online(count: int) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        cursor = "0"
+        for _ in range(100):
+            page = world.ask("GET", f"online?count={count}&cursor={quote(cursor)}").ok()
+            found += [(device["userID"], device["device"]) for device in page["devices"]]
+            cursor = page["cursor"]
+            if cursor == "0":
+                return found
+        raise AssertionError("the pages have no end")
+
+    for count in (1, 3, 100):
+        found = online(count)
+        assert len(set(found)) == len(found)
+        assert {(phone.user, "phone") for phone in phones} <= set(found)
+        assert (gone.user, "phone") not in found
+    status, out, _ = world.admin("online", "--count", "100")
+    assert status == 0 and (phones[0].user, "phone") in [(d["userID"], d["device"]) for d in json.loads(out)["devices"]]
+
+
+def test_the_log_of_all_processes_follows(world: Administered) -> None:
+    alice = world.phone("alice")
+    logs = [world.service.log, world.gateway.log]
+    assert world.admin("log-level", "debug")[:2] == (0, "")
+    order = "an administrator has set the level of the log level=debug"
+    wait_until(lambda: all(order in log.read_text() for log in logs), 5, "both obey")
+    alice.ok("user.blockList")
+    line = f"DEBUG response to=bellwire/v1/down/{alice.user}/phone type=user.blockList outcome=ok microseconds="
+    wait_until(lambda: line in world.service.log.read_text(), 5, "a line for the response")
+    assert world.audit()[0]["level"] == "debug"
+    assert world.admin("log-level", "warning")[:2] == (0, "")
+    wait_until(lambda: all("set the level of the log level=warning" in log.read_text() for log in logs), 5, "both obey")
+    size = world.service.log.stat().st_size
+    alice.ok("user.blockList")
+    # Until the process restarts: an order from before its start is none.
+    world.service.restart()
+    assert "INFO coordinator starts" in world.service.log.read_text()[size:]
+    world.ask("PUT", "log-level", {"level": "verbose"}).problem(400, "badRequest")
+    assert world.admin("log-level", "verbose")[0] == 1
 
 
 def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ package enum AdminCommand {
         Option("cursor", "TEXT", default: "", "the cursor of the page before"),
     ]
 
+    private static let online = Command(
+        name: "admin online", arguments: "", summary: "Prints devices that are online, in no order.",
+        options: options + pages, positionals: 0...0)
     private static let calls = Command(
         name: "admin calls", arguments: "USER", summary: "Prints a user's calls, the newest first.",
         options: options + pages, positionals: 1...1)
@@ -43,21 +46,30 @@ package enum AdminCommand {
     private static let enable = Command(
         name: "admin enable", arguments: "USER", summary: "Serves a disabled user again.", options: options,
         positionals: 1...1)
+    private static let logLevel = Command(
+        name: "admin log-level", arguments: "LEVEL",
+        summary: """
+            Has all coordinators and gateways log from a level on, within 5 s, until they restart: debug (a line for each
+            response), info, warning or error.
+            """,
+        options: options, positionals: 1...1)
     private static let audit = Command(
         name: "admin audit", arguments: "",
         summary: "Prints what administrators did, the newest first. Entries are kept for 400 days.",
         options: options + pages, positionals: 0...0)
 
     private static let usage = """
-        usage: bellwire admin calls|call|end|sign-out|disable|enable|audit --gateway URL --token-file FILE
+        usage: bellwire admin online|calls|call|end|sign-out|disable|enable|log-level|audit --gateway URL --token-file FILE
 
         commands:
+          admin online     the devices that are online
           admin calls      a user's calls
           admin call       a call with its timeline
           admin end        end a call for all
           admin sign-out   end the sessions of a user's devices
           admin disable    sign a user out, and refuse the user
           admin enable     serve a disabled user again
+          admin log-level  the level of all processes' logs
           admin audit      what administrators did
         """
 
@@ -66,13 +78,14 @@ package enum AdminCommand {
         var words = words
         let name = words.isEmpty ? "" : words.removeFirst()
         switch name {
-        case "calls": return try ask(calls, words) { try ("GET", "users/\(user($0))/calls\(page($0))", nil) }
-        case "call": return try ask(call, words) { ("GET", "calls/\(percentEncoded($0.positionals[0]))", nil) }
+        case "online": return try ask(online, words) { try (.get, "online\(page($0))", nil) }
+        case "calls": return try ask(calls, words) { try (.get, "users/\(user($0))/calls\(page($0))", nil) }
+        case "call": return try ask(call, words) { (.get, "calls/\(percentEncoded($0.positionals[0]))", nil) }
         case "end":
             return try ask(end, words) { arguments in
                 let reason = arguments.text("reason").flatMap { $0.isEmpty ? nil : $0 }
                 return (
-                    "POST", "calls/\(percentEncoded(arguments.positionals[0]))/end",
+                    .post, "calls/\(percentEncoded(arguments.positionals[0]))/end",
                     JSONWriter.object { $0.field("reason", reason) }
                 )
             }
@@ -80,19 +93,24 @@ package enum AdminCommand {
             return try ask(signOut, words) { arguments in
                 let device = arguments.positionals.dropFirst().first
                 return (
-                    "POST", "users/\(try user(arguments))/sign-out", JSONWriter.object { $0.field("device", device) }
+                    .post, "users/\(try user(arguments))/sign-out", JSONWriter.object { $0.field("device", device) }
                 )
             }
-        case "disable": return try ask(disable, words) { try ("POST", "users/\(user($0))/disable", []) }
-        case "enable": return try ask(enable, words) { try ("POST", "users/\(user($0))/enable", []) }
-        case "audit": return try ask(audit, words) { try ("GET", "audit\(page($0))", nil) }
+        case "disable": return try ask(disable, words) { try (.post, "users/\(user($0))/disable", []) }
+        case "enable": return try ask(enable, words) { try (.post, "users/\(user($0))/enable", []) }
+        case "log-level":
+            return try ask(logLevel, words) { arguments in
+                (.put, "log-level", JSONWriter.object { $0.field("level", arguments.positionals[0]) })
+            }
+        case "audit": return try ask(audit, words) { try (.get, "audit\(page($0))", nil) }
         case "--help", "-h", "help":
             print(usage)
             return 0
         default:
             throw UsageError(
                 """
-                bellwire admin: expected calls, call, end, sign-out, disable, enable or audit; see bellwire admin --help
+                bellwire admin: expected online, calls, call, end, sign-out, disable, enable, log-level or audit; \
+                see bellwire admin --help
                 """)
         }
     }
@@ -112,7 +130,7 @@ package enum AdminCommand {
 
     /// Sends the request that `request` makes of the arguments: a method, a path below `/v1/admin/`, and a body.
     private static func ask(
-        _ command: Command, _ words: [String], _ request: (Arguments) throws -> (String, String, [UInt8]?)
+        _ command: Command, _ words: [String], _ request: (Arguments) throws -> (HTTPRequest.Method, String, [UInt8]?)
     ) throws -> Int32 {
         let arguments = try Arguments(command, words)
         let gateway = try AdminGateway(arguments)
@@ -150,10 +168,10 @@ private struct AdminGateway {
         }
     }
 
-    func ask(_ method: String, _ path: String, _ body: [UInt8]?) -> Int32 {
+    func ask(_ method: HTTPRequest.Method, _ path: String, _ body: [UInt8]?) -> Int32 {
         defer { sender.stop() }
         var request = HTTPRequest(
-            id: 1, method: method == "GET" ? .get : .post, url: "\(url)/v1/admin/\(path)",
+            id: 1, method: method, url: "\(url)/v1/admin/\(path)",
             headers: [("Authorization", "Bearer \(token)")], body: body ?? [])
         if body != nil { request.headers.append(("Content-Type", "application/json")) }
         request.isToProvider = true

@@ -176,6 +176,7 @@ extension Log {
         case .keysRead(let unusable):
             self(.info, "the key set was read again")
             warn(ofUnusableKeys: unusable)
+        case .logLevel(let level): _ = follow(level)
         case .keysUnreadable(let reason): self(.error, "the key set cannot be read", ["reason": reason])
         }
     }

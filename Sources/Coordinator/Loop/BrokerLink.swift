@@ -128,8 +128,14 @@ final class BrokerLink {
     func sendDisabledUsers() {
         guard connection?.state == .connected, let users = service.disabledUsers else { return }
         perform { connection throws(MQTTError) in
-            _ = try connection.publish(
-                MQTTMessage(topic: topics.disabledUsers, payload: DisabledUsers(users).payload, qos: .atMostOnce))
+            do throws(MQTTError) {
+                _ = try connection.publish(
+                    MQTTMessage(topic: topics.disabledUsers, payload: DisabledUsers(users).payload, qos: .atMostOnce))
+            } catch {
+                // A broker with a smaller bound on packets: coordinators refuse the users all the same.
+                guard error.kind == .invalid else { throw error }
+                log(.error, "the broker does not take the list of disabled users", ["reason": error.message])
+            }
         }
     }
 

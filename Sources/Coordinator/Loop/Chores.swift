@@ -23,12 +23,13 @@ final class Chores {
         static let boundInterval: Int64 = 25
         /// The interval between two reports of the brokers that were heard.
         static let reportInterval: Int64 = 1_000
-        /// How long a coordinator may not know that a user was disabled: with the broker's part, less than five seconds.
-        static let disabledInterval: Int64 = 2_000
+        /// How long a coordinator may not know what an administrator has set: with the broker's part, less than five
+        /// seconds.
+        static let adminInterval: Int64 = 2_000
     }
 
     private enum Chore: Int, CaseIterable {
-        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, readDisabledUsers, reportBrokers, callRoll
+        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, readAdminSettings, reportBrokers, callRoll
     }
 
     private static let all = Chore.allCases
@@ -92,7 +93,7 @@ final class Chores {
     /// Whether the chore has work. Timelines and usage are written only when there are some.
     private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
         switch chore {
-        case .look, .readEndpoints, .readDisabledUsers: true
+        case .look, .readEndpoints, .readAdminSettings: true
         case .sweep, .clean: isServingDeadlines
         case .writeTraces: service.chores.hasTraces
         case .writeUsage: service.chores.hasUsage
@@ -149,9 +150,9 @@ final class Chores {
             return ChoreBounds.usageInterval
         case .readEndpoints:
             return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
-        case .readDisabledUsers:
-            if await service.chores.readDisabledUsers() { disabledUsersChanged() }
-            return ChoreBounds.disabledInterval
+        case .readAdminSettings:
+            if await service.chores.readAdminSettings() { disabledUsersChanged() }
+            return ChoreBounds.adminInterval
         case .reportBrokers:
             let began = now
             if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }

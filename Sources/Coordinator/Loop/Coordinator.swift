@@ -67,6 +67,7 @@ package final class Coordinator {
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         service.mediaSession = configuration.mediaSession
         links = BrokerLinks(configuration, service, log)
+        service.follow(log)
         loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }
     }
 

@@ -1,6 +1,7 @@
 import Glibc
 import SignalingProtocol
 import Support
+import Synchronization
 
 /// Writes log lines to standard error. Messages are static and carry their details as metadata; payloads and tokens
 /// never appear.
@@ -9,29 +10,60 @@ package struct Log: Sendable {
         case debug, info, warning, error
 
         package static func < (lhs: Level, rhs: Level) -> Bool {
-            allCases.firstIndex(of: lhs)! < allCases.firstIndex(of: rhs)!
+            lhs.number < rhs.number
         }
+
+        fileprivate var number: Int { Self.allCases.firstIndex(of: self)! }
     }
 
     package enum Format: String, Sendable, CaseIterable {
         case text, json
     }
 
-    package var level: Level
+    /// Shared by all copies of the log, since an administrator may change the level while the process runs.
+    private let threshold: Threshold
     package var format: Format
     /// The coordinator's id, part of every JSON line, so that the lines of several coordinators can be told apart.
     package var coordinator: String
 
     package init(level: Level = .info, format: Format = .text, coordinator: String) {
-        self.level = level
+        threshold = Threshold(level)
         self.format = format
         self.coordinator = coordinator
+    }
+
+    package var level: Level { threshold.level }
+
+    /// Obeys an administrator's order. Returns the new level; nil, and changes nothing, for an unknown level.
+    package func follow(_ text: String) -> Level? {
+        guard let level = Level(rawValue: text) else { return nil }
+        threshold.level = level
+        // The line stands in the log whatever the level is.
+        write(max(level, .info), "an administrator has set the level of the log", ["level": level.rawValue])
+        return level
+    }
+
+    private final class Threshold: Sendable {
+        private let number: Atomic<Int>
+
+        init(_ level: Level) { number = Atomic(level.number) }
+
+        var level: Level {
+            get { Level.allCases[number.load(ordering: .relaxed)] }
+            set { number.store(newValue.number, ordering: .relaxed) }
+        }
     }
 
     package func callAsFunction(
         _ level: Level, _ message: StaticString, _ metadata: KeyValuePairs<StaticString, String> = [:]
     ) {
         guard level >= self.level else { return }
+        write(level, message, metadata)
+    }
+
+    private func write(
+        _ level: Level, _ message: StaticString, _ metadata: KeyValuePairs<StaticString, String>
+    ) {
         var line: [UInt8]
         switch format {
         case .text:
@@ -49,7 +81,7 @@ package struct Log: Sendable {
             }
         }
         line.append(UInt8(ascii: "\n"))
-        _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        _ = line.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 
     private func timestamp() -> String {

@@ -106,9 +106,31 @@ package final class CallService {
             switch timing {
             case .ring(let readAt): context.counters.durations.add(.ring, (now ?? readAt) - readAt)
             case .response(let origin, let outcome):
-                context.counters.durations.add(
-                    .request, (now ?? origin.readAt) - origin.readAt, origin.type, outcome)
+                let duration = (now ?? origin.readAt) - origin.readAt
+                context.counters.durations.add(.request, duration, origin.type, outcome)
+                context.onResponse?(message.topic, origin, outcome, duration)
             }
+        }
+    }
+
+    /// Has the log follow what administrators order: from `debug` on it has a line for each response.
+    func follow(_ log: Log) {
+        let isDebugging = { [unowned context] (isWanted: Bool) in
+            context.onResponse =
+                !isWanted
+                ? nil
+                : { topic, origin, outcome, microseconds in
+                    log(
+                        .debug, "response",
+                        [
+                            "to": topic, "type": origin.type, "outcome": outcome, "microseconds": "\(microseconds)",
+                        ])
+                }
+        }
+        isDebugging(log.level == .debug)
+        context.onLogLevel = { text in
+            guard let level = log.follow(text) else { return }
+            isDebugging(level == .debug)
         }
     }
 

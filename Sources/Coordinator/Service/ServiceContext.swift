@@ -21,6 +21,12 @@ final class ServiceContext {
     var awayBrokers: [BrokerName] = []
     /// The users whom administrators have disabled, as read at most some seconds ago; nil until they were read.
     var disabledUsers: Set<UserID>?
+    var logLevelWatch = LogLevelWatch()
+    /// Called with the level from which on an administrator wants lines in the log.
+    var onLogLevel: (String) -> Void = { _ in }
+    /// Called with each response that was handed to a broker, and its duration in microseconds; nil when nobody wants to
+    /// know.
+    var onResponse: ((_ to: String, RequestOrigin, _ outcome: String, _ microseconds: Int64) -> Void)?
     var tidied = TidyLists()
     var health = StoreHealth()
     /// Called with the records that have new outbox entries for webhook endpoints, once they are written.

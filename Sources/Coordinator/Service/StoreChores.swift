@@ -33,12 +33,13 @@ struct StoreChores {
         return isBeyond
     }
 
-    /// Reads the disabled users. Returns whether they have changed.
-    func readDisabledUsers() async -> Bool {
+    /// Reads what administrators have set. Returns whether the disabled users have changed.
+    func readAdminSettings() async -> Bool {
         do throws(StoreError) {
-            let found = try await store.disabledUsers()
-            defer { context.disabledUsers = found }
-            return context.disabledUsers != found
+            let found = try await store.adminSettings()
+            if let level = context.logLevelWatch.newLevel(in: found) { context.onLogLevel(level) }
+            defer { context.disabledUsers = found.disabledUsers }
+            return context.disabledUsers != found.disabledUsers
         } catch {
             context.failed(error)
             return false
