@@ -22,20 +22,20 @@ enum AdminAct: Sendable {
     /// `debug`, `info`, `warning` or `error`.
     case logLevel(String)
 
-    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; of a
-    /// common call, which is live only while it rings, `call.cancel` by its inviter. Nil when nobody is in the call.
+    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; else
+    /// `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
     static func request(toEnd call: CallSnapshot, _ reason: String?, _ id: RequestID) -> RelayedRequest? {
-        let isAdvanced = call.mode == .advanced
-        guard let member = call.members.first(where: { isAdvanced ? $0.state == .accepted : $0.userID == call.inviter })
-        else { return nil }
+        let present = call.mode == .advanced ? call.members.first { $0.state == .accepted }?.userID : nil
+        let pending = call.members.first { $0.state.isPending }
+        guard let user = present ?? pending.map({ $0.invitedBy ?? call.inviter }) else { return nil }
         let payload = JSONWriter.object { writer in
-            writer.field("type", isAdvanced ? "call.end" : "call.cancel")
+            writer.field("type", present == nil ? "call.cancel" : "call.end")
             writer.field("id", id.string)
             writer.field("callID", call.callID.string)
-            if isAdvanced { writer.field("reason", reason) }
+            if present != nil { writer.field("reason", reason) }
         }
         return RelayedRequest(
-            device: DeviceAddress(userID: member.userID, deviceID: .server), payload: payload, answer: .fields)
+            device: DeviceAddress(userID: user, deviceID: .server), payload: payload, answer: .fields)
     }
 }
 

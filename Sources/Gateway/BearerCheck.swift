@@ -15,6 +15,8 @@ package final class BearerCheck: Sendable {
         var known: [ByteString: Token] = [:]
         var file: FileMark?
         var nextLook: Int64 = 0
+        /// The users whom administrators have disabled.
+        var disabled: Set<UserID> = []
     }
 
     /// Attributes of a file that differ after a change of the file.
@@ -71,12 +73,19 @@ package final class BearerCheck: Sendable {
     func user(_ headers: [String]) throws(Problem) -> Bearer {
         let bearer = try bearer(headers, .noUsersToken)
         guard bearer.token.role == .device else { throw .wrongUsersRole }
+        guard !isDisabled(bearer.token.user) else { throw .disabledUser }
         return bearer
     }
+
+    private func isDisabled(_ user: UserID) -> Bool { state.withLock { $0.disabled.contains(user) } }
+
+    /// Takes the users whose tokens are refused from now on.
+    func disable(_ users: Set<UserID>) { state.withLock { $0.disabled = users } }
 
     /// Whether the token is still valid now. The signature is verified again only after a change of the keys, because
     /// this check runs twice a second for each of many streams.
     func stillCounts(_ bearer: Bearer) -> Bool {
+        guard !isDisabled(bearer.token.user) else { return false }
         let generation = state.withLock(\.generation)
         if bearer.verified.value == generation {
             return SystemClock.wall.milliseconds < bearer.token.expiresAt

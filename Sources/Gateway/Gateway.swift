@@ -85,7 +85,7 @@ package final class Gateway: Sendable {
         threads = Mutex(
             [
                 startThread { Relay(relay, relayInbox, streams, bearers, status).run() },
-                startThread { Reader(store, lease: lease, readerInbox, relayInbox, ring, status).run() },
+                startThread { Reader(store, lease: lease, readerInbox, relayInbox, ring, bearers, status).run() },
             ].compactMap(\.self))
         guard threads.withLock({ $0.count == 2 }) else {
             stop()

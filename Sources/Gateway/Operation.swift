@@ -95,8 +95,8 @@ struct Asked {
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
         case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel: return try adminAct(newID)
-        case .adminOnline: return .online(after: cursor, count: min(try count() ?? 20, AdminBounds.page))
-        case .adminAudit: return .audit(after: cursor, count: min(try count() ?? 20, AdminBounds.page))
+        case .adminOnline: return .online(after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
+        case .adminAudit: return .audit(after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
         case .ringCheck: return .ring(try ring(isRejected: false))
         case .ringReject: return .ring(try ring(isRejected: true))
         case .heartbeat:

@@ -39,6 +39,7 @@ struct Problem: Error, Equatable {
     static let noAdminToken = unauthorized("expected Authorization: Bearer and a token with role admin")
     static let wrongAdminRole = Problem(
         403, "forbidden", "the token's role is not admin; expected an administrator's token")
+    static let disabledUser = Problem(403, "forbidden", "an administrator has disabled this user")
     static let unknownPath = Problem(404, "notFound", "unknown path")
     static let noPage = Problem(
         404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")

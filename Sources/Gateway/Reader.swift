@@ -47,6 +47,7 @@ final class Reader {
     private let lease: Milliseconds
     private let inbox: Inbox<AskedQuestion>
     private let relay: Inbox<AskedRequest>
+    private let bearers: BearerCheck
     private let status: GatewayStatus
     private let executor = WorkExecutor()
     private var waiting: [AskedQuestion] = []
@@ -57,9 +58,10 @@ final class Reader {
 
     init(
         _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<AskedQuestion>, _ relay: Inbox<AskedRequest>,
-        _ ring: RingDesk, _ status: GatewayStatus
+        _ ring: RingDesk, _ bearers: BearerCheck, _ status: GatewayStatus
     ) {
         self.store = store
+        self.bearers = bearers
         self.ring = ring
         self.lease = lease
         self.inbox = inbox
@@ -111,7 +113,9 @@ final class Reader {
         start { [self] () async throws(StoreError) in
             _ = try await store.now()
             _ = try await store.load([Self.nobodysCall])
-            if let level = logLevelWatch.newLevel(in: try await store.adminSettings()) { status.tell(.logLevel(level)) }
+            let settings = try await store.adminSettings()
+            bearers.disable(settings.disabledUsers)
+            if let level = logLevelWatch.newLevel(in: settings) { status.tell(.logLevel(level)) }
         }
     }
 

@@ -7,7 +7,8 @@ import Support
 ///
 /// Redis has no snapshot that a client could read. A record is read in one step with all that must agree with it: its
 /// entry in the due index and the push queue, and its outbox lines. Everything that names records (lists, claims) is
-/// read after the records, since coordinators write it before the record (docs/redis.md, The order of writes).
+/// read after the records, since coordinators write it before the record (docs/redis.md, The order of writes). Of a call
+/// that ends in between, the list has the end already.
 package struct RedisBackup {
     private enum Bounds {
         /// The number of keys that are read in one round trip. Redis serves other clients in between.
@@ -27,10 +28,13 @@ package struct RedisBackup {
             throw StoreError(.foreign, "\(address) has no data of Bellwire under the prefix \(prefix)")
         }
         _ = try RedisFormat.clock(in: entry, address)
+        let topicRoot = try visit.value("deployment")?.text
+        guard topicRoot != RedisRestore.unfinished else {
+            throw StoreError(.foreign, "\(address) has a part of a backup alone: the restore into it has not ended")
+        }
         endpoints = try Self.endpoints(visit)
         head = BackupHead(
-            kind: .redis, format: RedisFormat.format.number,
-            topicRoot: try visit.value("deployment")?.text)
+            kind: .redis, format: RedisFormat.format.number, topicRoot: topicRoot)
     }
 
     /// Returns the endpoints of webhooks.
@@ -119,7 +123,7 @@ package struct RedisBackup {
         if dump and ARGV[2] == 'line' then return {} end
         local time = redis.call('TIME')
         local life, ends = redis.call('PTTL', KEYS[1]), '0'
-        if life > 0 then ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + life) end
+        if life >= 0 then ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + math.max(life, 1)) end
         local queued = redis.call('ZSCORE', KEYS[3], id) or redis.call('HEXISTS', KEYS[4], id) == 1
         local reply = {dump or '', ends, redis.call('ZSCORE', KEYS[2], id) or '', queued and '1' or '0'}
         for i = 5, #KEYS, 2 do
@@ -190,16 +194,16 @@ package struct RedisBackup {
                 var pipeline = RedisPipeline()
                 pipeline.command("TIME", to: .clock)
                 for key in some {
-                    for command in ["DUMP", "PTTL"] as [StaticString] {
+                    for command in ["PTTL", "DUMP"] as [StaticString] {
                         pipeline.command(command, 1) { $0.add(visit.key("") + key) }
                     }
                 }
                 let replies = try visit.run(pipeline, at: server)
                 let now = try replies[0].redisTime()
                 for (place, key) in some.enumerated() {
-                    // The key may have ended meanwhile.
-                    guard let dump = try replies[1 + 2 * place].value() else { continue }
-                    let life = try replies[2 + 2 * place].number()
+                    // The key may have ended meanwhile: without a life it would be restored for ever.
+                    let life = try replies[1 + 2 * place].number()
+                    guard life == -1 || life > 0, let dump = try replies[2 + 2 * place].value() else { continue }
                     let end = life > 0 ? now + life : 0
                     try sink([Array("value".utf8), key, Array(dump), Array("\(end)".utf8)])
                 }

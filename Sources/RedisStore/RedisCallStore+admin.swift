@@ -98,16 +98,18 @@ extension RedisCallStore: AdminStore {
         let (newest, skipped): (Int64?, Int64) =
             parts.count == 2 && parts.allSatisfy { $0 ?? -1 >= 0 } ? (parts[0], parts[1]!) : (nil, 0)
         var pipeline = try session.pipeline()
-        pipeline.command("ZREVRANGEBYSCORE", 6) {
+        pipeline.command("ZREVRANGEBYSCORE", 7) {
             $0.add(auditKey)
             $0.add(newest.map { "\($0)" } ?? "+inf")
             $0.add("-inf")
+            $0.add("WITHSCORES")
             $0.add("LIMIT")
             $0.add(skipped)
             $0.add(Int64(limit + 1))
         }
-        let found = try await session.run(pipeline)[0].values().map { AuditEntry($0) }
-        let begin = newest ?? found.first.flatMap { $0?.time }
+        let pairs = try await session.run(pipeline)[0].pairs()
+        let found = pairs.map { AuditEntry($0.name) }
+        let begin = newest ?? pairs.first.map { StoredNumber.time(ofScore: $0.value) }
         return AuditPage(
             found.prefix(limit).compactMap(\.self),
             next: found.count > limit ? begin.map { "\($0).\(skipped + Int64(limit))" } : nil)

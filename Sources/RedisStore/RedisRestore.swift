@@ -11,9 +11,10 @@ package struct RedisRestore {
         /// The number of commands in one round trip, and of their bytes.
         static let commands = 64
         static let bytes = 4 << 20
-        /// The topic root that no deployment can have, because no topic contains a wildcard.
-        static let unfinished = "#restore-unfinished"
     }
+
+    /// The topic root that no deployment can have, because no topic contains a wildcard.
+    static let unfinished = "#restore-unfinished"
 
     /// The outbox line of a record.
     private struct Line {
@@ -69,7 +70,7 @@ package struct RedisRestore {
         var pipeline = RedisPipeline()
         pipeline.command("SET", 3) {
             $0.add(visit.key("deployment"))
-            $0.add(Bounds.unfinished)
+            $0.add(Self.unfinished)
             $0.add("NX")
         }
         pipeline.command("SET", 3) {

@@ -16,6 +16,9 @@ final class RedisSession: AnswersLater {
         /// The wait for replicas, in milliseconds, as long as too few replicas have the writes. A server without a replica
         /// answers nothing else to this connection during the wait.
         static let shortWait = 20
+        /// Of the checks whether replicas have the writes again, one of so many waits as long as before: a replica may be
+        /// slower than the short wait.
+        static let checksPerLongWait = 8
         static let backoff: ClosedRange<Int64> = 50...1_000
         /// The longest pause between attempts where another server may take over: requests are served again within a
         /// second of a failover.
@@ -59,6 +62,8 @@ final class RedisSession: AnswersLater {
     private(set) var shared = SharedClock()
     /// Whether enough replicas had the writes; if not, each check of the clock asks again.
     private var hasReplicas = true
+    /// The number of checks since too few replicas had the writes.
+    private var replicaChecks = 0
     /// The number of times that a request waited for Redis.
     private(set) var roundTrips = 0
     /// The settings of the servers, by the servers' names. The settings stay unknown for a user without the permission to
@@ -157,7 +162,7 @@ final class RedisSession: AnswersLater {
         if isWrite, waitReplicas > 0 {
             sent.command("WAIT", 2, to: .written) {
                 $0.add(Int64(waitReplicas))
-                $0.add(Int64(hasReplicas ? Bounds.timeout / 2 : Bounds.shortWait))
+                $0.add(Int64(replicaWait))
             }
         }
         do throws(StoreError) {
@@ -206,6 +211,12 @@ final class RedisSession: AnswersLater {
             throw error
         }
         return replies
+    }
+
+    /// The longest wait for replicas of the next write, in milliseconds.
+    private var replicaWait: Int {
+        hasReplicas || replicaChecks % Bounds.checksPerLongWait == 0 && replicaChecks > 0
+            ? Bounds.timeout / 2 : Bounds.shortWait
     }
 
     /// Removes the last reply, which holds the number of replicas that have the write. Throws when there are too few.
@@ -387,9 +398,9 @@ final class RedisSession: AnswersLater {
             isProven = true
             if machine.boot() >= nextSettings { try askForSettings() }
             guard hasWritten, waitReplicas > 0 else { return hasWritten }
-            hasReplicas = false
             try await judgeReplicas()
             hasReplicas = true
+            replicaChecks = 0
             return true
         } catch {
             // Too few replicas have the write, but the connection works.
@@ -404,6 +415,7 @@ final class RedisSession: AnswersLater {
 
     /// Throws unless enough replicas have the last write.
     private func judgeReplicas() async throws(StoreError) {
+        replicaChecks += 1
         var nothing = RedisPipeline()
         nothing.command("PING", to: .every)
         _ = try await run(nothing, isWrite: true)

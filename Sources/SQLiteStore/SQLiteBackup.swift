@@ -11,6 +11,10 @@ package enum SQLiteBackup {
         guard try SQLiteSchema.isComplete(source, "sqlite:\(path)") else {
             throw StoreError(.foreign, "sqlite:\(path) has no data of Bellwire")
         }
+        // A new file: the name may be in a directory that others may write to.
+        let made = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard made >= 0 else { throw StoreError(.failed, "\(copy): \(String(cString: strerror(errno)))") }
+        close(made)
         let target = try SQLiteDatabase(path: copy, patience: .visitor)
         try source.copy(to: target)
         return (try head(target), Int(try target.query("SELECT count(*) FROM calls") { $0.integer(0) }.first ?? 0))

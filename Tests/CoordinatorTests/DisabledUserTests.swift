@@ -1,3 +1,4 @@
+import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
@@ -13,6 +14,7 @@ import Testing
         alice.invite("bob")
         #expect(world.memory.set(alice.user, isDisabled: true))
         world.pass(seconds: 3)
+        #expect(world.memory.devices(of: [alice.user])[0].allSatisfy { !$0.isOnline }, "signed out")
         #expect(alice.request(.userBlockList)?.code == .userDisabled)
         #expect(alice.cancel()?.code == .userDisabled)
         #expect(bob.request(.userBlockList)?.code == nil, "others are served")

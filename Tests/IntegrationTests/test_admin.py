@@ -95,6 +95,15 @@ def test_a_call_that_everybody_has_left_ends_by_itself(world: Administered) -> N
     world.ask("POST", f"calls/{call}/end").problem(409, "invalidState")
 
 
+def test_a_call_in_which_nobody_is_but_phones_ring_is_ended(world: Administered) -> None:
+    alice, bob = world.phones("alice", "bob")
+    call = alice.ok("call.invite", invitees=[bob.user], mode="advanced", autoEnd=False, timeout=600)["callID"]
+    bob.expect("call.invited", call)
+    alice.quit(call)
+    assert world.ask("POST", f"calls/{call}/end").status == 200
+    bob.expect("call.cancelled", call)
+
+
 def test_a_users_devices_are_signed_out(world: Administered) -> None:
     alice = world.phone("alice")
     for device in ("tablet", "watch"):
@@ -154,6 +163,8 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
         return attempt.reason == "Not authorized"
 
     assert refused()
+    token = world.secure.token(alice.user)
+    wait_until(lambda: b"disabled" in world.gateway.ask("POST", "/call/start_call", {}, token=token).raw, 5, "gateways refuse the user, too")
     bob.accept(call)
     # What the app's backend asks for the user is served; the user's devices are not rung.
     made = world.gateway.ask("POST", "/v1/calls", {"inviter": alice.user, "invitees": [bob.user], "mode": "advanced"})
@@ -283,6 +294,7 @@ def test_the_audit_log_is_read_in_pages(world: Administered) -> None:
     assert len(seen) == len(world.audit()) if len(seen) <= 100 else True
     assert world.ask("GET", "audit?cursor=nonsense&count=1").ok()["entries"][0]["device"] == "d6"
     world.ask("GET", "audit?count=x").problem(400, "badRequest")
+    assert len(world.ask("GET", "audit?count=0").ok()["entries"]) == 1
 
 
 def test_without_an_audience_nobody_is_an_administrator(world: Administered, tmp_path: Path) -> None:

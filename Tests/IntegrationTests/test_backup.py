@@ -336,6 +336,7 @@ def test_an_account_without_the_right_to_restore_is_told_and_leaves_a_redis_that
     service.start(ready=False)
     assert service.exit_status() != 0 and "#restore-unfinished" in service.log.read_text()
     refused(restore(empty_redis.url, backups["Redis"]), "is not empty")
+    refused(backup(empty_redis.url, backups["Redis"].with_name("half")), "a part of a backup")
     empty_redis.command("FLUSHALL")
     empty_redis.command("ACL", "SETUSER", "limited", "+restore")
     well(restore(url, backups["Redis"]))

@@ -46,7 +46,8 @@ package enum BackupCommand {
     private static func copy(_ file: String, beside path: String, _ writer: BackupFileWriter) throws(StoreError) -> Int
     {
         guard access(file, R_OK | W_OK) == 0 else { throw BackupFile.failure(file) }
-        let copy = path == "-" ? "\(file).backup-\(getpid())" : "\(path).sqlite-\(getpid())"
+        let temporary = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let copy = (path == "-" ? "\(temporary)/bellwire-backup" : path) + ".sqlite-\(getpid())"
         defer { for end in ["", "-wal", "-shm", "-journal"] { unlink(copy + end) } }
         let (head, records) = try SQLiteBackup.copy(file, to: copy)
         try write(head, writer)

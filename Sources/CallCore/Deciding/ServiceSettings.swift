@@ -79,6 +79,8 @@ package enum ServiceBounds {
     /// The time, in milliseconds, without a message of a broker after which the broker is away, when the caller's grace
     /// is shorter: three canaries.
     package static let brokerPatience: Milliseconds = 6_000
+    /// The age, in microseconds, up to which a coordinator tells brokers the disabled users as it has read them.
+    package static let disabledUsersAge: Int64 = 5_000_000
     /// The largest number of messages in a batch.
     package static let messagesPerBatch = 64
     /// The largest number of deadlines in a batch, so that requests do not wait too long.

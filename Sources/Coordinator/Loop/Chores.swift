@@ -151,7 +151,9 @@ final class Chores {
         case .readEndpoints:
             return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
         case .readAdminSettings:
-            if await service.chores.readAdminSettings() { disabledUsersChanged() }
+            let (isChanged, messages) = await service.chores.readAdminSettings()
+            if isChanged { disabledUsersChanged() }
+            publish(messages)
             return ChoreBounds.adminInterval
         case .reportBrokers:
             let began = now

@@ -101,6 +101,13 @@ extension BatchService {
 
     // MARK: For backends
 
+    /// Signs a user out on all devices, and ends the user's registrations for pushes.
+    func keepOut(_ user: UserID) async throws(StoreError) {
+        let devices = try await allDevices(of: user)
+        for device in devices { _ = try await store.unregister(device, nil, nil) }
+        try await signOut(devices)
+    }
+
     /// The devices of a user that have a session, or are registered for pushes.
     private func allDevices(of user: UserID) async throws(StoreError) -> [DeviceAddress] {
         let known = try await store.devices(of: [user])[0].map(\.device)

@@ -134,8 +134,12 @@ package final class CallService {
         }
     }
 
-    /// The disabled users; nil until they were read.
-    var disabledUsers: Set<UserID>? { context.disabledUsers }
+    /// The disabled users as read in the last seconds; nil when they were not. An older list must not replace a newer one
+    /// at a broker.
+    var disabledUsers: Set<UserID>? {
+        let age = context.stopwatch() - context.disabledUsersReadAt
+        return age < ServiceBounds.disabledUsersAge ? context.disabledUsers : nil
+    }
 
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 

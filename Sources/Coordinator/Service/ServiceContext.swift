@@ -21,6 +21,8 @@ final class ServiceContext {
     var awayBrokers: [BrokerName] = []
     /// The users whom administrators have disabled, as read at most some seconds ago; nil until they were read.
     var disabledUsers: Set<UserID>?
+    /// When the disabled users were read last, by the clock of `stopwatch`.
+    var disabledUsersReadAt: Int64 = 0
     var logLevelWatch = LogLevelWatch()
     /// Called with the level from which on an administrator wants lines in the log.
     var onLogLevel: (String) -> Void = { _ in }

@@ -33,16 +33,22 @@ struct StoreChores {
         return isBeyond
     }
 
-    /// Reads what administrators have set. Returns whether the disabled users have changed.
-    func readAdminSettings() async -> Bool {
+    /// Reads what administrators have set, and signs out users who were disabled since the last reading: until now this
+    /// coordinator may have served them. Returns whether the disabled users have changed, and the messages to publish.
+    func readAdminSettings() async -> (isChanged: Bool, messages: [OutboundMessage]) {
         do throws(StoreError) {
             let found = try await store.adminSettings()
             if let level = context.logLevelWatch.newLevel(in: found) { context.onLogLevel(level) }
-            defer { context.disabledUsers = found.disabledUsers }
-            return context.disabledUsers != found.disabledUsers
+            let former = context.disabledUsers
+            context.disabledUsers = found.disabledUsers
+            context.disabledUsersReadAt = context.stopwatch()
+            guard let former, former != found.disabledUsers else { return (former == nil, []) }
+            let service = BatchService(context)
+            for user in found.disabledUsers.subtracting(former).sorted() { try await service.keepOut(user) }
+            return (true, service.takeOutbound())
         } catch {
             context.failed(error)
-            return false
+            return (false, [])
         }
     }
 
