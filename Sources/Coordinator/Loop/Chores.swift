@@ -26,6 +26,8 @@ final class Chores {
         /// How long a coordinator may not know what an administrator has set: with the broker's part, less than five
         /// seconds.
         static let adminInterval: Int64 = 2_000
+        /// The number of readings after which brokers are told the disabled users again.
+        static let readingsPerList = 15
     }
 
     private enum Chore: Int, CaseIterable {
@@ -58,7 +60,9 @@ final class Chores {
     var heard: (_ since: Int64) -> [(broker: BrokerIndex, age: Int64)]? = { _ in nil }
     var publish: ([OutboundMessage]) -> Void = { _ in }
     var canPublish: (BrokerIndex) -> Bool = { _ in true }
-    /// Called when the disabled users were read for the first time, or have changed.
+    /// The number of readings of what administrators have set.
+    private var adminReadings = 0
+    /// Called when brokers are to be told the disabled users.
     var disabledUsersChanged: () -> Void = {}
     /// The time of the last report of brokers that was taken.
     private var reported: Int64
@@ -152,7 +156,9 @@ final class Chores {
             return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
         case .readAdminSettings:
             let (isChanged, messages) = await service.chores.readAdminSettings()
-            if isChanged { disabledUsersChanged() }
+            // Now and then without a change: a broker may have connected while the list could not be read.
+            adminReadings += 1
+            if isChanged || adminReadings % ChoreBounds.readingsPerList == 0 { disabledUsersChanged() }
             publish(messages)
             return ChoreBounds.adminInterval
         case .reportBrokers:

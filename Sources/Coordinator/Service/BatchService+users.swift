@@ -29,15 +29,7 @@ extension BatchService {
             case .userBlock(let body): outcome = try await set(Block(by: user, of: body.userID), body.isBlocked)
             case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
             case .userSignOut(let device):
-                // The registrations go before the session ends: a call that rings in between must not wake the device.
-                var devices: [DeviceAddress] = []
-                if let device {
-                    devices = [DeviceAddress(userID: user, deviceID: device)]
-                } else {
-                    devices = try await allDevices(of: user)
-                }
-                for device in devices { _ = try await store.unregister(device, nil, nil) }
-                try await signOut(devices)
+                try await keepOut(user, device.map { [DeviceAddress(userID: user, deviceID: $0)] })
                 outcome = .answer(.done(user))
             case .userDelete:
                 try await delete(user)
@@ -101,9 +93,11 @@ extension BatchService {
 
     // MARK: For backends
 
-    /// Signs a user out on all devices, and ends the user's registrations for pushes.
-    func keepOut(_ user: UserID) async throws(StoreError) {
-        let devices = try await allDevices(of: user)
+    /// Signs a user out on some devices, or on all, and ends the registrations of these devices for pushes. The
+    /// registrations go before the sessions end: a call that rings in between must not wake a device.
+    func keepOut(_ user: UserID, _ some: [DeviceAddress]? = nil) async throws(StoreError) {
+        var devices = some ?? []
+        if some == nil { devices = try await allDevices(of: user) }
         for device in devices { _ = try await store.unregister(device, nil, nil) }
         try await signOut(devices)
     }

@@ -23,6 +23,8 @@ final class ServiceContext {
     var disabledUsers: Set<UserID>?
     /// When the disabled users were read last, by the clock of `stopwatch`.
     var disabledUsersReadAt: Int64 = 0
+    /// The disabled users who are still to be signed out.
+    var usersToKeepOut: Set<UserID> = []
     var logLevelWatch = LogLevelWatch()
     /// Called with the level from which on an administrator wants lines in the log.
     var onLogLevel: (String) -> Void = { _ in }

@@ -42,14 +42,27 @@ struct StoreChores {
             let former = context.disabledUsers
             context.disabledUsers = found.disabledUsers
             context.disabledUsersReadAt = context.stopwatch()
-            guard let former, former != found.disabledUsers else { return (former == nil, []) }
-            let service = BatchService(context)
-            for user in found.disabledUsers.subtracting(former).sorted() { try await service.keepOut(user) }
-            return (true, service.takeOutbound())
+            context.usersToKeepOut.formUnion(found.disabledUsers.subtracting(former ?? found.disabledUsers))
+            context.usersToKeepOut.formIntersection(found.disabledUsers)
+            return (former != found.disabledUsers, await keepOut())
         } catch {
             context.failed(error)
             return (false, [])
         }
+    }
+
+    /// Signs out the users who were disabled. Users whom the store did not let sign out follow after the next reading.
+    private func keepOut() async -> [OutboundMessage] {
+        let service = BatchService(context)
+        do throws(StoreError) {
+            for user in context.usersToKeepOut.sorted() {
+                try await service.keepOut(user)
+                context.usersToKeepOut.remove(user)
+            }
+        } catch {
+            context.failed(error)
+        }
+        return service.takeOutbound()
     }
 
     /// Checks whether a shared store answers and can be written.
