@@ -18,14 +18,16 @@ extension RedisCallStore {
         let firstCommit = pipeline.commands.count
         for index in open { add(commits[index], to: &pipeline) }
         let firstNote = pipeline.commands.count
-        for note in notes { add(note, to: &pipeline) }
+        add(notes, to: &pipeline)
         pipeline.beginStage()
         let firstReading = pipeline.commands.count
         add(queries, to: &pipeline)
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
         guard !pipeline.commands.isEmpty else { return Written(outcomes: outcomes, answers: []) }
         let replies = try await session.run(pipeline, isWrite: firstReading > 0)
-        for reply in replies[..<firstCommit] { _ = try reply.number() }
+        for (command, reply) in zip(pipeline.commands, replies[..<firstCommit]) where command.isScript || !reply.isOK {
+            _ = try reply.number()
+        }
         for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
         for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
             outcomes[index] = try outcome(reply, of: commits[index].id, sentAt: before)
@@ -74,8 +76,9 @@ extension RedisCallStore {
             places += [Int](repeating: place, count: pipeline.commands.count - count)
         }
         var held: Set<Int> = []
-        for (place, reply) in zip(places, try await session.run(pipeline)) {
-            if try reply.number() == 0 { held.insert(place) }
+        for ((place, command), reply) in zip(zip(places, pipeline.commands), try await session.run(pipeline)) {
+            let isTaken = command.isScript ? try reply.number() == 1 : try reply.wasSet()
+            if !isTaken { held.insert(place) }
         }
         return held
     }
@@ -111,6 +114,8 @@ extension RedisCallStore {
         }
     }
 
+    /// Adds the commands that check and take the commit's claims. The claims of a tag that are expected to have any
+    /// holder need no check.
     private func addClaims(of commit: Commit, to pipeline: inout RedisPipeline) {
         var rest = commit.expectedHolders.map(\.claim)
         for claim in commit.claims where !rest.contains(claim) { rest.append(claim) }
@@ -118,6 +123,13 @@ extension RedisCallStore {
             let tag = tag(of: first)
             let claims = rest.filter { self.tag(of: $0) == tag }
             rest.removeAll(where: claims.contains)
+            let expected = commit.expectedHolders.filter { claims.contains($0.claim) }
+            // A single claim that nobody is expected to hold needs no script.
+            let isFree = claims.count == 1 && expected.first?.holder == nil && commit.claims.contains(first)
+            if expected.isEmpty || isFree {
+                for claim in claims { take(claim, of: commit, onlyIfFree: !expected.isEmpty, in: &pipeline) }
+                continue
+            }
             pipeline.script(.claim, keys: claims.count, arguments: 1 + 2 * claims.count) {
                 for claim in claims { $0.add(key(claim)) }
                 $0.add(commit.holder.map(text) ?? "")
@@ -126,6 +138,22 @@ extension RedisCallStore {
                     $0.add(expected.map { $0.holder.map(text) ?? "" } ?? "*")
                     $0.add(life(of: claim, taken: commit.claims.contains(claim)))
                 }
+            }
+        }
+    }
+
+    private func take(
+        _ claim: Claim, of commit: Commit, onlyIfFree: Bool, in pipeline: inout RedisPipeline
+    ) {
+        let life = life(of: claim, taken: true)
+        let isLimited = life != "0"
+        pipeline.command("SET", 2 + (onlyIfFree ? 1 : 0) + (isLimited ? 2 : 0)) {
+            $0.add(key(claim))
+            $0.add(commit.holder.map(text) ?? "")
+            if onlyIfFree { $0.add("NX") }
+            if isLimited {
+                $0.add("PX")
+                $0.add(life)
             }
         }
     }
@@ -186,13 +214,28 @@ extension RedisCallStore {
         }
     }
 
-    private func add(_ note: Note, to pipeline: inout RedisPipeline) {
-        guard case .push(let callID, _, let worker?) = note else {
-            return pipeline.script(.note, keys: 1, arguments: 3) {
-                $0.add(key(.call(note.callID)))
-                add(note, to: &$0)
+    /// Adds notes beside calls that are not written: one command for all notes of a call, except for the notes of
+    /// workers that push.
+    private func add(_ notes: [Note], to pipeline: inout RedisPipeline) {
+        var calls: [(id: CallID, notes: [Note])] = []
+        for note in notes {
+            if case .push(let callID, _, let worker?) = note {
+                add(note, of: worker, beside: callID, to: &pipeline)
+            } else if calls.last?.id == note.callID {
+                calls[calls.count - 1].notes.append(note)
+            } else {
+                calls.append((note.callID, [note]))
             }
         }
+        for (id, notes) in calls {
+            pipeline.script(.note, keys: 1, arguments: 3 * notes.count) {
+                $0.add(key(.call(id)))
+                for note in notes { add(note, to: &$0) }
+            }
+        }
+    }
+
+    private func add(_ note: Note, of worker: WorkerID, beside callID: CallID, to pipeline: inout RedisPipeline) {
         let partition = partition(of: .call(callID))
         pipeline.script(.notePush, keys: 3, arguments: 5) {
             $0.add(key(.call(callID)))
@@ -241,16 +284,11 @@ extension RedisCallStore {
         }
         overfull = []
         var lists: [(user: UserID, place: Int)] = []
+        var releases: [Release] = []
         for (commit, outcome) in zip(commits, outcomes) {
             guard case .committed = outcome else { continue }
             removeSettled(of: commit, to: &pipeline)
-            for claim in commit.releases {
-                pipeline.script(.release, keys: 1, arguments: 2) {
-                    $0.add(key(claim))
-                    $0.add(commit.id.string)
-                    $0.add(commit.expected)
-                }
-            }
+            releases += commit.releases.map { Release(claim: $0, callID: commit.id.string, version: commit.expected) }
             if case .message(let message) = commit.record, !message.isListed {
                 pipeline.command("ZREM", 2) {
                     $0.add(key(message.to, "messages"))
@@ -273,10 +311,39 @@ extension RedisCallStore {
                 addEnd(of: call, endedAt, of: user, to: &pipeline)
             }
         }
+        add(releases, to: &pipeline)
         try session.post(pipeline) { [unowned self] replies in
             for (user, place) in lists
             where replies[place].integer ?? 0 > historyPerUser + historyPerUser / Bounds.historySlack {
                 overfull.append(user)
+            }
+        }
+    }
+
+    /// A claim that a call gives up, and the latest version at which the call may have taken the claim.
+    private struct Release {
+        let claim: Claim
+        let callID: String
+        let version: Int64
+    }
+
+    /// Adds the commands that give claims up: for a bounded number of claims at a time, and in a cluster for the claims
+    /// of a tag.
+    private func add(_ releases: [Release], to pipeline: inout RedisPipeline) {
+        var rest = releases[...]
+        while let first = rest.first {
+            var group = rest.prefix(Bounds.releasesPerScript)
+            if session.isCluster {
+                let tag = tag(of: first.claim)
+                group = group.prefix { self.tag(of: $0.claim) == tag }
+            }
+            rest = rest[group.endIndex...]
+            pipeline.script(.release, keys: group.count, arguments: 2 * group.count) {
+                for release in group { $0.add(key(release.claim)) }
+                for release in group {
+                    $0.add(release.callID)
+                    $0.add(release.version)
+                }
             }
         }
     }

@@ -16,6 +16,8 @@ package final class RedisCallStore: CallStore {
     enum Bounds {
         /// The number of tags that calls are spread over. This number can never change for a store in use.
         static let partitions = 64
+        /// The number of claims that a script gives up: other requests wait for the script.
+        static let releasesPerScript = 128
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.

@@ -39,9 +39,12 @@ struct RedisReply {
 
     var array: [RedisReply]? {
         guard raw.pointee.type == REDIS_REPLY_ARRAY else { return nil }
-        return (0..<Int(raw.pointee.elements)).compactMap { index in
-            raw.pointee.element[index].map { RedisReply($0, of: owner) }
+        var replies: [RedisReply] = []
+        replies.reserveCapacity(raw.pointee.elements)
+        for index in 0..<raw.pointee.elements {
+            if let element = raw.pointee.element[index] { replies.append(RedisReply(element, of: owner)) }
         }
+        return replies
     }
 
     /// The bound on the text of an error, in bytes, since the text goes into logs.
@@ -55,6 +58,8 @@ struct RedisReply {
 
     /// Whether `SET` has written.
     var isOK: Bool { raw.pointee.type == REDIS_REPLY_STATUS && bytes(of: raw).elementsEqual("OK".utf8) }
+
+    private var isNothing: Bool { raw.pointee.type == REDIS_REPLY_NIL }
 
     var isMissingScript: Bool { error?.hasPrefix("NOSCRIPT") ?? false }
 }
@@ -74,9 +79,15 @@ extension RedisReply {
         return integer
     }
 
+    /// Returns whether `SET` has written; `SET NX` does not write where the key exists.
+    func wasSet() throws(StoreError) -> Bool {
+        guard isOK || isNothing else { throw unexpected }
+        return isOK
+    }
+
     /// Returns the value, or nil when the key does not exist.
     func value() throws(StoreError) -> RedisBytes? {
-        if raw.pointee.type == REDIS_REPLY_NIL { return nil }
+        if isNothing { return nil }
         guard let bytes else { throw unexpected }
         return bytes
     }

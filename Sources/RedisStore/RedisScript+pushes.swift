@@ -173,8 +173,9 @@ extension RedisScript {
     static let notePushBody = """
         local held = redis.call('HGET', KEYS[2], ARGV[2])
         if not held or string.sub(held, 3) ~= ARGV[1] or redis.call('EXISTS', KEYS[3]) == 0 then return 0 end
-        if redis.call('HEXISTS', KEYS[1], 'v') == 0 then return 0 end
-        merge(KEYS[1], 3)
+        local known = read(KEYS[1], 3)
+        if not known.v then return 0 end
+        write(KEYS[1], 3, known, {})
         return 1
         """
 

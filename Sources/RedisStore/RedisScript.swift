@@ -23,8 +23,8 @@ package enum RedisScript: CaseIterable {
     /// any), and the claim's life in milliseconds if the claim is to be taken, "0" for an unlimited life, or "" to
     /// leave the claim. Returns 1, or 0 when another call than expected holds a claim; then no claim is taken.
     case claim
-    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id, the latest version at which the call may have
-    /// taken the claim.
+    /// Gives up claims that their calls hold. KEYS: claims. ARGV: per claim the call id, and the latest version at which
+    /// the call may have taken the claim. Returns the number of claims that were given up.
     case release
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
@@ -152,23 +152,45 @@ package enum RedisScript: CaseIterable {
     /// Merges notes, which come as triples. An ack is "a", field, "revision:session"; a sign of life is "h", field,
     /// milliseconds; a milestone is "m", field, milliseconds; the state of pushes is "p", field, "invitation:…"; a ring
     /// check is "c", field, invitation.
+    ///
+    /// `read` returns the version and the notes' fields as they are, `write` sets the fields of newer notes with the
+    /// caller's own. Each is a single command for up to a thousand notes, since calling a command costs a script as much
+    /// as the command's work; Lua unpacks a few thousand words at most.
     private static let shared = """
-        local function merge(key, first)
-          for i = first, #ARGV, 3 do
-            local kind, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-            local known = redis.call('HGET', key, field)
-            local newer = true
-            if known and kind == 'a' then
-              local oldRevision, oldSession = string.match(known, '^(%d+):(.*)$')
-              local revision, session = string.match(value, '^(%d+):(.*)$')
-              newer = oldSession ~= session or tonumber(oldRevision) < tonumber(revision)
-            elseif known and (kind == 'h' or kind == 'c') then
-              newer = tonumber(known) < tonumber(value)
-            elseif known and kind == 'p' then
-              newer = tonumber(string.match(known, '^%d+')) <= tonumber(string.match(value, '^%d+'))
-            end
-            if newer then redis.call('HSET', key, field, value) end
+        local function isNewer(kind, known, value)
+          if not known then return true end
+          if kind == 'a' then
+            local oldRevision, oldSession = string.match(known, '^(%d+):(.*)$')
+            local revision, session = string.match(value, '^(%d+):(.*)$')
+            return oldSession ~= session or tonumber(oldRevision) < tonumber(revision)
           end
+          if kind == 'h' or kind == 'c' then return tonumber(known) < tonumber(value) end
+          if kind == 'p' then
+            return tonumber(string.match(known, '^%d+')) <= tonumber(string.match(value, '^%d+'))
+          end
+          return true
+        end
+
+        local function read(key, first)
+          local known = {}
+          for start = first - 3, #ARGV, 3000 do
+            local names = {'v'}
+            for i = math.max(start, first), math.min(start + 2999, #ARGV), 3 do names[#names + 1] = ARGV[i + 1] end
+            for place, value in ipairs(redis.call('HMGET', key, unpack(names))) do known[names[place]] = value end
+          end
+          return known
+        end
+
+        local function write(key, first, known, fields)
+          for i = first, #ARGV, 3 do
+            local field, value = ARGV[i + 1], ARGV[i + 2]
+            if isNewer(ARGV[i], known[field], value) then
+              known[field] = value
+              fields[#fields + 1] = field
+              fields[#fields + 1] = value
+            end
+          end
+          for i = 1, #fields, 2000 do redis.call('HSET', key, unpack(fields, i, math.min(i + 1999, #fields))) end
         end
 
         """
@@ -178,10 +200,10 @@ package enum RedisScript: CaseIterable {
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         if ARGV[9] ~= '' and math.abs(now - tonumber(ARGV[9])) > 500 then return {3, 0, now} end
         if ARGV[7] ~= '' and (now < tonumber(ARGV[6]) or now > tonumber(ARGV[7])) then return {2, 0, now} end
-        local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
-        if version ~= tonumber(ARGV[1]) then return {0, version, now} end
-        redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
         local owed = tonumber(ARGV[8])
+        local known = read(KEYS[1], 10 + owed)
+        local version = tonumber(known.v or '0')
+        if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         -- Each endpoint has six keys; two keys for pushes may follow.
         if #KEYS % 6 == 4 then
           local held = redis.call('HGET', KEYS[#KEYS], ARGV[5])
@@ -211,7 +233,7 @@ package enum RedisScript: CaseIterable {
           end
           if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
         end
-        merge(KEYS[1], 10 + owed)
+        write(KEYS[1], 10 + owed, known, {'v', version + 1, 'r', ARGV[2]})
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])
@@ -240,19 +262,26 @@ package enum RedisScript: CaseIterable {
         """
 
     private static let noteBody = """
-        if redis.call('HEXISTS', KEYS[1], 'v') == 0 then return 0 end
-        merge(KEYS[1], 1)
+        local known = read(KEYS[1], 1)
+        if not known.v then return 0 end
+        write(KEYS[1], 1, known, {})
         return 1
         """
 
     /// No request waits for a release. The call may have taken the claim again before the release arrives, and then
     /// holds the claim at a later version.
     private static let releaseBody = """
-        local holder = redis.call('GET', KEYS[1])
-        if not holder then return 0 end
-        local id, version = string.match(holder, '^([^:]*):(%d+)$')
-        if id == ARGV[1] and tonumber(version) <= tonumber(ARGV[2]) then return redis.call('DEL', KEYS[1]) end
-        return 0
+        local given = 0
+        for i, key in ipairs(KEYS) do
+          local holder = redis.call('GET', key)
+          if holder then
+            local id, version = string.match(holder, '^([^:]*):(%d+)$')
+            if id == ARGV[2 * i - 1] and tonumber(version) <= tonumber(ARGV[2 * i]) then
+              given = given + redis.call('DEL', key)
+            end
+          end
+        end
+        return given
         """
 
     private static let claimBody = """

@@ -65,17 +65,26 @@ package struct ByteBuffer {
         guard number > 9 else { return append(zero + UInt8(truncatingIfNeeded: number)) }
         let length = number.decimalLength
         extend(by: length) { digits in
-            // The loop writes from the last digits to the first, two digits per division of 64 bits.
+            // The loop writes from the last digits to the first, four digits per division of 64 bits.
             var place = digits + length
-            var rest = number
-            while rest > 9 {
-                let pair = UInt8(truncatingIfNeeded: rest % 100)
-                rest /= 100
+            func write(pair: UInt32) {
                 place -= 2
-                place[0] = zero &+ pair / 10
-                place[1] = zero &+ pair % 10
+                place[0] = zero &+ UInt8(truncatingIfNeeded: pair / 10)
+                place[1] = zero &+ UInt8(truncatingIfNeeded: pair % 10)
             }
-            if place > digits { digits.pointee = zero &+ UInt8(truncatingIfNeeded: rest) }
+            var rest = number
+            while rest > 9999 {
+                let last = UInt32(truncatingIfNeeded: rest % 10_000)
+                rest /= 10_000
+                write(pair: last % 100)
+                write(pair: last / 100)
+            }
+            var first = UInt32(truncatingIfNeeded: rest)
+            if first > 99 {
+                write(pair: first % 100)
+                first /= 100
+            }
+            if first > 9 { write(pair: first) } else { digits.pointee = zero &+ UInt8(truncatingIfNeeded: first) }
         }
     }
 }

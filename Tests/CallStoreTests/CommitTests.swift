@@ -116,6 +116,29 @@ import Testing
         #expect(try test.store.holders(of: claims).map { $0?.callID } == [nil, CallID("a")])
     }
 
+    /// More claims than a script gives up, and the claim of another call among them.
+    @Test(arguments: StoreKind.allCases)
+    func manyClaimsAreReleasedAtOnce(kind: StoreKind) throws {
+        let test = try kind.open()
+        let users = (0..<300).map { UserID("u\($0)")! }
+        let calls = users.map { call($0.string) }
+        _ = try test.store.commit(
+            zip(users, calls).map { user, call in
+                var commit = Commit(.call(call.callID), record: .call(call), expected: 0, deadline: nil, expiresAt: nil)
+                commit.claims = [.activeCall(of: user)]
+                return commit
+            })
+        try test.write(call("other")) { $0.claims = [.activeCall(of: users[150])] }
+        _ = try test.store.commit(
+            zip(users, calls).map { user, call in
+                var commit = Commit(.call(call.callID), record: .call(call), expected: 1, deadline: nil, expiresAt: nil)
+                commit.releases = [.activeCall(of: user)]
+                return commit
+            })
+        let holders = try test.store.holders(of: users.map(Claim.activeCall))
+        #expect(holders.compactMap { $0?.callID.string } == ["other"])
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aClaimOfAnotherCallIsNotReleased(kind: StoreKind) throws {
         let test = try kind.open()

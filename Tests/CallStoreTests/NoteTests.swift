@@ -31,6 +31,19 @@ import Testing
         #expect(try test.load("a")?.acks.count == 2)
     }
 
+    /// More notes than a command of a script takes, and a device twice among them.
+    @Test(arguments: StoreKind.allCases)
+    func manyNotesAtOnceAreAllKept(kind: StoreKind) throws {
+        let test = try kind.open()
+        let users = (0..<2_500).map { UserID("u\($0)")! }
+        try test.write(call("a")) { $0.notes = [ack(alicePhone, "s1", 3)] + users.map { heard($0, 5) } }
+        #expect(try test.load("a")?.heard.count == users.count)
+        try test.store.note([ack(alicePhone, "s1", 5)] + users.map { heard($0, 6) } + [ack(alicePhone, "s1", 4)])
+        let stored = try #require(try test.load("a"))
+        #expect(stored.heard.map(\.at) == [Milliseconds](repeating: 6, count: users.count))
+        #expect(stored.acks == [DeviceAck(device: alicePhone, session: "s1", revision: 5)])
+    }
+
     @Test(arguments: StoreKind.allCases)
     func theHigherRevisionOfASessionWinsInAnyOrder(kind: StoreKind) throws {
         let test = try kind.open()

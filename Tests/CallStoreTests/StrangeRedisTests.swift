@@ -69,6 +69,16 @@ import Testing
         // The claim is neither taken nor held by another.
         var commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
         commit.claims = [.activeCall(of: alice)]
+        commit.expectedHolders = [(.activeCall(of: alice), ClaimHolder(CallID("b")!, version: 1))]
+        #expect(throws: StoreError.self) { try ask(reply + "*3\r\n:1\r\n:1\r\n:1\r\n") { try $0.commit([commit]) } }
+    }
+
+    /// A claim that is expected to be free is taken by `SET NX`, which answers "OK" or nothing.
+    @Test(arguments: [":1\r\n", "$1\r\n1\r\n", "*0\r\n", "+QUEUED\r\n"])
+    func aClaimIsNotTakenByAnUnexpectedAnswer(reply: String) {
+        var commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        commit.claims = [.activeCall(of: alice)]
+        commit.expectedHolders = [(.activeCall(of: alice), nil)]
         #expect(throws: StoreError.self) { try ask(reply + "*3\r\n:1\r\n:1\r\n:1\r\n") { try $0.commit([commit]) } }
     }
 

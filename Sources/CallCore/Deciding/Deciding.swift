@@ -117,7 +117,7 @@ extension Array where Element: Hashable {
     /// The distinct elements, in the order of their first occurrence.
     @inlinable package var unique: [Element] {
         guard count > 1 else { return self }
-        var seen: Set<Element> = []
+        var seen = Set<Element>(minimumCapacity: count)
         return filter { seen.insert($0).inserted }
     }
 }

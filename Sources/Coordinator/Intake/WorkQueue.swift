@@ -104,7 +104,11 @@ struct WorkQueue {
     var count: Int { waiting.count + parked }
 
     /// Returns for how many milliseconds the first request that could begin has been waiting.
-    func lateness(_ now: Int64) -> Int64 { waiting.first(where: couldBegin).map { age($0, now) } ?? 0 }
+    func lateness(_ now: Int64) -> Int64 {
+        // A closure over `self` would copy the queue, in each turn.
+        for next in waiting where couldBegin(next) { return age(next, now) }
+        return 0
+    }
 
     /// Whether neither the request's user nor its record is being served.
     private func couldBegin(_ next: QueuedRequest) -> Bool {

@@ -184,11 +184,11 @@ package final class Coordinator {
     }
 
     private func report(_ now: Int64) {
-        notices.tell(service, now)
-        // Copying the counters costs too much for every turn of a busy coordinator.
+        // Reading the notices and copying the counters cost too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {
             nextCounters = now + DriverBounds.countersInterval
+            notices.tell(service, now)
             service.set(.storeRoundTrips, to: service.store.roundTrips)
         }
         let isTimeForFill = now >= nextFill
