@@ -22,6 +22,10 @@ package protocol CallStore:
     /// How full the store is, as of some seconds ago; nil while unknown.
     var fill: StoreFill? { get }
 
+    /// Counts what is live in the whole deployment, from an index. Calls of coordinators that keep no index yet are
+    /// counted when they change.
+    func liveCounts() async throws(StoreError) -> LiveCounts
+
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }
 

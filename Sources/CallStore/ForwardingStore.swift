@@ -124,6 +124,10 @@ extension ForwardingStore {
         try await around(.erase) { () async throws(StoreError) in try await store.erase(user) }
     }
 
+    package func liveCounts() async throws(StoreError) -> LiveCounts {
+        try await around(.admin) { () async throws(StoreError) in try await store.liveCounts() }
+    }
+
     package func adminSettings() async throws(StoreError) -> AdminSettings {
         try await around(.admin) { () async throws(StoreError) in try await store.adminSettings() }
     }

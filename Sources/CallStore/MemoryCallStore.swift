@@ -20,6 +20,8 @@ package final class MemoryCallStore: CallStore {
         var entries: [RecordID: Entry] = [:]
         var index: [UserID: [CallID]] = [:]
         var claims: [Claim: ClaimHolder] = [:]
+        /// The live calls, each with the number of its pending invitations.
+        var live: [CallID: Int] = [:]
         var profiles: [UserID: UserProfile] = [:]
         var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
@@ -101,6 +103,14 @@ package final class MemoryCallStore: CallStore {
         return Written(outcomes: outcomes, answers: read(queries))
     }
 
+    package func liveCounts() -> LiveCounts {
+        let now = clock()
+        let devices = contents.presence.keys.lazy.flatMap { self.devices(of: [$0])[0] }
+        return LiveCounts(
+            calls: contents.live.count, ringing: contents.live.values.reduce(0, +),
+            devices: devices.count { $0.isOnline && $0.isReachable(at: now, lease: lease) })
+    }
+
     package func load(_ ids: [RecordID]) -> [StoredRecord?] { ids.map(load) }
 
     private func load(_ id: RecordID) -> StoredRecord? {
@@ -165,6 +175,11 @@ package final class MemoryCallStore: CallStore {
         entry.version += 1
         if let entries = commit.outboxEntries {
             contents.outbox.append(entries, commit.id, now: clock(), encode: RecordCodec.encode)
+        }
+        switch commit.liveChange {
+        case .live(let ringing)?: if let callID = commit.id.callID { contents.live[callID] = ringing }
+        case .over?: if let callID = commit.id.callID { contents.live[callID] = nil }
+        case nil: break
         }
         if commit.pushes, let callID = commit.id.callID { contents.pushes.enter(callID, now: clock()) }
         entry.record = commit.record

@@ -50,6 +50,10 @@ extension RedisCallStore {
                 }
             }
         }
+        let online = zip(sessions, outcomes).compactMap { session, outcome in
+            if case .current = outcome { session.device } else { nil }
+        }
+        try list(online: online, at: try await now())
         return outcomes
     }
 
@@ -57,11 +61,14 @@ extension RedisCallStore {
         let bounds = [policy.sessionMemory, Milliseconds(policy.sessionsRemembered), policy.lease]
         var ended: [Bool] = []
         for reply in try await runPresence(.offline, sessions, bounds) { ended.append(try reply.number() == 1) }
+        try list(offline: zip(sessions, ended).filter { $1 }.map(\.0.device))
         return ended
     }
 
     package func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
         let replies = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
+        let online = zip(devices, replies).filter { $1.integer != 0 }.map(\.0)
+        try list(online: online, at: try await now())
         let sessions = zip(devices, replies).compactMap { device, reply in
             reply.bytes.flatMap(\.text).map { DeviceSession(device, id: "", broker: $0) }
         }

@@ -172,11 +172,12 @@ extension RedisCallStore {
         let outboxWords = revisions.isEmpty ? 0 : 1 + 2 * revisions.count
         let pushes = commit.pushes && commit.id.callID != nil ? pushes(in: partition(of: commit.id)) : nil
         pipeline.script(
-            .commit, keys: 2 + 6 * endpoints.count + (pushes == nil ? 0 : 2),
-            arguments: 9 + outboxWords + 3 * commit.notes.count
+            .commit, keys: 3 + 6 * endpoints.count + (pushes == nil ? 0 : 2),
+            arguments: 10 + outboxWords + 3 * commit.notes.count
         ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
+            $0.add(liveKey(commit.id))
             for endpoint in endpoints {
                 let outbox = outbox(endpoint, of: commit.id)
                 $0.add(outbox.line(commit.id))
@@ -204,6 +205,11 @@ extension RedisCallStore {
             }
             $0.add(Int64(outboxWords))
             if session.isCluster, let now = session.time { $0.add(session.raw(now)) } else { $0.add("") }
+            switch commit.liveChange {
+            case .live(let ringing)?: $0.add(Int64(ringing))
+            case .over?: $0.add("over")
+            case nil: $0.add("")
+            }
             if outboxWords > 0 { $0.add(commit.record.owner?.string ?? "") }
             for (place, revision) in revisions.enumerated() {
                 $0.add("\(revision.number):\(revision.time):")

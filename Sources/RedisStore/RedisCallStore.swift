@@ -18,6 +18,8 @@ package final class RedisCallStore: CallStore {
         static let partitions = 64
         /// The number of claims that a script gives up: other requests wait for the script.
         static let releasesPerScript = 128
+        /// The number of entries of a partition's live calls that are checked at each count.
+        static let liveSample: Int64 = 8
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
@@ -169,6 +171,18 @@ package final class RedisCallStore: CallStore {
 
     func dueKey(_ id: RecordID) -> RedisKey { key(in: partition(of: id), "due") }
 
+    /// The key of the live calls of the record's partition, each with the number of its pending invitations.
+    func liveKey(_ id: RecordID) -> RedisKey { liveKey(inPartition: partition(of: id)) }
+
+    func liveKey(inPartition partition: Int) -> RedisKey { key(in: partition, "live") }
+
+    /// The key of some devices that are online, by the time of their last sign of life.
+    func onlineKey(inPartition partition: Int) -> RedisKey { key(in: partition, "online") }
+
+    func onlineKey(_ user: UserID) -> RedisKey {
+        onlineKey(inPartition: Int(stableHash(user.string.utf8) % UInt64(Bounds.partitions)))
+    }
+
     func traceKey(_ callID: CallID) -> RedisKey { key(in: partition(of: .call(callID)), "trace:", callID.string) }
 
     /// The key of the number of entries that were dropped from the timeline.
@@ -184,7 +198,7 @@ package final class RedisCallStore: CallStore {
     /// The prefix of the keys of a partition.
     func prefix(ofPartition partition: Int) -> [UInt8] { partitions[partition] }
 
-    private func key(in partition: Int, _ kind: String, _ detail: String = "") -> RedisKey {
+    func key(in partition: Int, _ kind: String, _ detail: String = "") -> RedisKey {
         RedisKey(prefix: partitions[partition], kind: kind, detail: detail)
     }
 

@@ -154,6 +154,10 @@ package struct RedisRestore {
         if !dump.isEmpty {
             restore(store.key(id).bytes, dump, endingAt: end)
             if !deadline.isEmpty { add(entry[1], deadline, to: store.dueKey(id).bytes) }
+            // The number of pending invitations follows with the next change of the call.
+            if id.callID != nil, end == Array("0".utf8) {
+                add(entry[1], Array("0".utf8), to: partition + Array("live".utf8))
+            }
             if isQueued { add(entry[1], Array("\(now)".utf8), to: partition + Array("push:due".utf8)) }
         }
         var rest = entry.dropFirst(6)

@@ -2,12 +2,13 @@
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry, outbox entries and notes.
     ///
-    /// KEYS: call, due index, then six keys per endpoint, and, when the call may have to be pushed, the calls that wait
+    /// KEYS: call, due index, live calls, then six keys per endpoint, and, when the call may have to be pushed, the calls that wait
     /// for pushes and their holders. The keys of an endpoint are: line, due lines, lines by age, counts, bytes by
     /// owner, owners of lines (`whose`).
     ///
     /// ARGV: expected version, record, deadline or "", end of life or "", call id, begin and end of the validity or "",
-    /// number of words for endpoints, the time or ""; then the words for endpoints, which are the record's owner and a
+    /// number of words for endpoints, the time or "", the number of pending invitations, "over" or "" when the live calls
+    /// stay as they are; then the words for endpoints, which are the record's owner and a
     /// pair per revision ("number:time:", and the record, or "" for the record that is written); then notes. All times
     /// are those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
     ///
@@ -43,6 +44,9 @@ package enum RedisScript: CaseIterable {
     /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
     /// entry, its score when it was read, its new score or "". Returns 1, or 0 when the entry was written anew since.
     case mend
+    /// Removes a call from the live calls unless the record exists and is kept without an end. KEYS: call, live calls.
+    /// ARGV: call id. Returns 1 when the entry was removed.
+    case forgetOver
     /// Writes something on which the coordinators agree: Redis's clock, or the sightings of brokers. KEYS: its entry.
     /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
     case agree
@@ -125,6 +129,7 @@ package enum RedisScript: CaseIterable {
         case .offline: Self.sharedPresence + Self.offlineBody
         case .renew: Self.sharedPresence + Self.renewBody
         case .mend: Self.mendBody
+        case .forgetOver: Self.forgetOverBody
         case .agree: Self.agreeBody
         case .keepEndpoint: Self.keepEndpointBody
         case .turnOffEndpoint: Self.turnOffEndpointBody
@@ -201,18 +206,18 @@ package enum RedisScript: CaseIterable {
         if ARGV[9] ~= '' and math.abs(now - tonumber(ARGV[9])) > 500 then return {3, 0, now} end
         if ARGV[7] ~= '' and (now < tonumber(ARGV[6]) or now > tonumber(ARGV[7])) then return {2, 0, now} end
         local owed = tonumber(ARGV[8])
-        local known = read(KEYS[1], 10 + owed)
+        local known = read(KEYS[1], 11 + owed)
         local version = tonumber(known.v or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         -- Each endpoint has six keys; two keys for pushes may follow.
-        if #KEYS % 6 == 4 then
+        if #KEYS % 6 == 5 then
           local held = redis.call('HGET', KEYS[#KEYS], ARGV[5])
           if held then redis.call('HSET', KEYS[#KEYS], ARGV[5], '1' .. string.sub(held, 2))
           else redis.call('ZADD', KEYS[#KEYS - 1], now, ARGV[5]) end
         end
-        for i = 3, #KEYS - 5, 6 do
+        for i = 4, #KEYS - 5, 6 do
           local added, bytes = 0, 0
-          for j = 11, 9 + owed, 2 do
+          for j = 12, 10 + owed, 2 do
             local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]
             if redis.call('ZADD', KEYS[i], string.match(ARGV[j], '^%d+'), ARGV[j] .. record) == 1 then
               bytes = bytes + #record
@@ -223,9 +228,9 @@ package enum RedisScript: CaseIterable {
           redis.call('HINCRBY', KEYS[i + 3], 'w', added)
           local owner
           if redis.call('ZCARD', KEYS[i]) == added then
-            owner = ARGV[10]
+            owner = ARGV[11]
             redis.call('ZADD', KEYS[i + 1], now, ARGV[5])
-            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[11], ':(%d+):'), ARGV[5])
+            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[12], ':(%d+):'), ARGV[5])
             redis.call('HSET', KEYS[i + 5], ARGV[5], owner)
           else
             -- All entries of a line count towards its first owner.
@@ -233,9 +238,11 @@ package enum RedisScript: CaseIterable {
           end
           if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
         end
-        write(KEYS[1], 10 + owed, known, {'v', version + 1, 'r', ARGV[2]})
+        write(KEYS[1], 11 + owed, known, {'v', version + 1, 'r', ARGV[2]})
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
+        if ARGV[10] == 'over' then redis.call('ZREM', KEYS[3], ARGV[5])
+        elseif ARGV[10] ~= '' then redis.call('ZADD', KEYS[3], ARGV[10], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])
         elseif version > 0 then redis.call('PERSIST', KEYS[1]) end
         return {1, version + 1, now}
@@ -408,6 +415,11 @@ package enum RedisScript: CaseIterable {
         if ARGV[3] == '' then redis.call('ZREM', KEYS[1], ARGV[1])
         else redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1]) end
         return 1
+        """
+
+    private static let forgetOverBody = """
+        if redis.call('PTTL', KEYS[1]) == -1 then return 0 end
+        return redis.call('ZREM', KEYS[2], ARGV[1])
         """
 
     private static let agreeBody = """

@@ -77,7 +77,10 @@ package final class SQLiteCallStore: CallStore {
                 try database.execute("PRAGMA journal_size_limit=\(Bounds.log)")
                 if !isComplete { try SQLiteSchema.complete(database, summary) }
                 if let stamp { try SQLiteSchema.check(stamp, summary, database) }
-                return try database.transaction { () throws(StoreError) in try SQLiteClock(database, machine) }
+                return try database.transaction { () throws(StoreError) in
+                    try Self.prepareCounts(database)
+                    return try SQLiteClock(database, machine)
+                }
             }
         } catch {
             throw error.code == .foreign ? error : StoreError(.failed, "\(path): \(error)")
@@ -211,6 +214,7 @@ package final class SQLiteCallStore: CallStore {
         }
         for note in commit.notes { try write(note, number) }
         try writeOutstanding(of: commit)
+        if let change = commit.liveChange { try write(change, commit.id) }
         if let entries = commit.outboxEntries { try append(entries, commit.id) }
         if commit.pushes, let callID = commit.id.callID { try enter(callID) }
         return .committed(version: commit.expected + 1)

@@ -130,6 +130,7 @@ final class RedisServer: Sendable {
                   end
                 end
               elseif kind == 'zset' and (string.sub(key, -5) == ':over' or string.sub(key, -4) == ':due'
+                or string.sub(key, -7) == ':online'
                 or string.find(key, ':pushes:', 1, true)) then
                 for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
               end

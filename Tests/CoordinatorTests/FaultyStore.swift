@@ -35,6 +35,8 @@ final class FaultyStore: CallStore {
 
     init(_ store: any CallStore) { self.store = store }
 
+    func liveCounts() async throws(StoreError) -> LiveCounts { try await store.liveCounts() }
+
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
         try await store.bound(endpoint, bounds)
     }

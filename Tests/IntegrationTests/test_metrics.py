@@ -85,6 +85,36 @@ def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: 
         redis.stop()
 
 
+def test_what_is_live_in_the_deployment_is_counted(deploy: Deploy, tmp_path: Path) -> None:
+    """The same at every coordinator, and nothing while the store fails."""
+    redis = RedisServer(tmp_path / "redis")
+    world = deploy(2, store=redis.url, **UNLIMITED)
+    names = ("bellwire_calls_live", "bellwire_invitations_ringing", "bellwire_devices_online")
+
+    def counts() -> list[tuple[float | None, ...]]:
+        return [tuple(service.metrics().get(name) for name in names) for service in world.services]
+
+    def shows(*expected: float | None) -> None:
+        wait_until(lambda: counts() == [expected] * 2, 12, f"both coordinators count {expected}, and not {counts()}")
+
+    try:
+        alice, bob, carol = world.phones("alice", "bob", "carol")
+        call = alice.ok("call.invite", invitees=["bob", "carol"], mode="advanced")["callID"]
+        bob.event("call.invited")
+        shows(1, 2, 3)
+        bob.ok("call.accept", callID=call)
+        carol.close()
+        shows(1, 1, 2)
+        redis.freeze()
+        shows(None, None, None)
+        redis.wake()
+        alice.ok("call.end", callID=call)
+        shows(0, 0, 2)
+    finally:
+        world.close()
+        redis.stop()
+
+
 def not_after(certificate: Path) -> int:
     text = subprocess.run(
         ["openssl", "x509", "-in", certificate, "-noout", "-enddate", "-dateopt", "iso_8601"], capture_output=True, text=True, check=True

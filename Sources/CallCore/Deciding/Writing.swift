@@ -44,6 +44,7 @@ package struct Writing {
         commit.formerMembers = before?.participants.filter { !call.hasMember($0) } ?? []
         setOutstanding(&commit, before: before, after: call)
         commit.hasJustEnded = !call.isLive && before?.isLive ?? true
+        commit.liveChange = LiveChange(from: before, to: call)
         if decision.isVisiblyChanged { commit.outboxEntries = outboxEntries(of: machine, since: before) }
         commit.pushes = decision.asksForPushes || call.mayNeedPushes(since: before?.revision ?? 0)
         return commit

@@ -26,12 +26,15 @@ final class Chores {
         /// How long a coordinator may not know what an administrator has set: with the broker's part, less than five
         /// seconds.
         static let adminInterval: Int64 = 2_000
+        /// The age of the counts of live calls and devices in `/metrics`: at most ten seconds, with a late answer.
+        static let countInterval: Int64 = 5_000
         /// The number of readings after which brokers are told the disabled users again.
         static let readingsPerList = 15
     }
 
     private enum Chore: Int, CaseIterable {
-        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, readAdminSettings, reportBrokers, callRoll
+        case look, sweep, clean, writeTraces, writeUsage, readEndpoints, readAdminSettings, countLive, reportBrokers,
+            callRoll
     }
 
     private static let all = Chore.allCases
@@ -97,7 +100,7 @@ final class Chores {
     /// Whether the chore has work. Timelines and usage are written only when there are some.
     private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
         switch chore {
-        case .look, .readEndpoints, .readAdminSettings: true
+        case .look, .readEndpoints, .readAdminSettings, .countLive: true
         case .sweep, .clean: isServingDeadlines
         case .writeTraces: service.chores.hasTraces
         case .writeUsage: service.chores.hasUsage
@@ -161,6 +164,9 @@ final class Chores {
             if isChanged || adminReadings % ChoreBounds.readingsPerList == 0 { disabledUsersChanged() }
             publish(messages)
             return ChoreBounds.adminInterval
+        case .countLive:
+            await service.chores.countLive()
+            return ChoreBounds.countInterval
         case .reportBrokers:
             let began = now
             if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }

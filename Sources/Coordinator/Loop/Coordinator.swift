@@ -206,6 +206,7 @@ package final class Coordinator {
                 $0.counters = service.counters
                 $0.clockSkew = service.store.clockSkew
                 $0.storeHazards = service.store.hazards
+                $0.liveCounts = service.storeFailure == nil ? service.liveCounts : nil
             }
             $0.waitingDeadlines = service.waitingDeadlines
             $0.brokerBacklog = links.backlog

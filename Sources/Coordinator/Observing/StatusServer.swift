@@ -104,6 +104,11 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
         let isThere = snapshot.storeHazards.contains { $0.kind == kind }
         text += "bellwire_store_hazard{hazard=\"\(kind)\"} \(isThere ? 1 : 0)\n"
     }
+    if let counts = snapshot.liveCounts {
+        gauge("bellwire_calls_live", "Live calls of the whole deployment.", counts.calls)
+        gauge("bellwire_invitations_ringing", "Pending invitations of the whole deployment.", counts.ringing)
+        gauge("bellwire_devices_online", "Devices of the whole deployment that are online.", counts.devices)
+    }
     // Also while the store fails: a full store fails.
     if let fill = snapshot.storeFill {
         gauge("bellwire_store_memory_bytes", "Memory of Redis, or the size of SQLite's file.", Int(fill.bytes))

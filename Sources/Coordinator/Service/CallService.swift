@@ -83,6 +83,9 @@ package final class CallService {
     /// The brokers that are away, as of this coordinator's last report.
     package var awayBrokers: [BrokerName] { context.awayBrokers }
 
+    /// What is live in the deployment, as counted some seconds ago; nil when that failed.
+    var liveCounts: LiveCounts? { context.liveCounts }
+
     /// The periodic work with the store.
     var chores: StoreChores { StoreChores(context: context) }
 

@@ -65,6 +65,16 @@ struct StoreChores {
         return service.takeOutbound()
     }
 
+    /// Counts what is live in the deployment. A count that failed leaves none, since an old count would hide the failure.
+    func countLive() async {
+        do throws(StoreError) {
+            context.liveCounts = try await store.liveCounts()
+        } catch {
+            context.liveCounts = nil
+            context.failed(error)
+        }
+    }
+
     /// Checks whether a shared store answers and can be written.
     func lookAtStore() async {
         do throws(StoreError) {

@@ -39,6 +39,10 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.lookAtClock() }
     }
 
+    package func liveCounts() throws(StoreError) -> LiveCounts {
+        try wait { store throws(StoreError) in try await store.liveCounts() }
+    }
+
     package var clockSkew: Milliseconds { store.clockSkew }
     package var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
     package var roundTrips: Int { store.roundTrips }

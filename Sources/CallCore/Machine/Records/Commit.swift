@@ -27,6 +27,8 @@ package struct Commit: Sendable {
     package var settled: [Outstanding] = []
     /// Whether the call was live before this commit and is not live afterwards.
     package var hasJustEnded = false
+    /// How the commit changes what is counted of live calls; nil when nothing changes.
+    package var liveChange: LiveChange?
     /// The outbox entries that the commit causes, written with the record.
     package var outboxEntries: OutboxEntries?
     /// Whether a device may need a push because of the commit: the call is then entered into the queue of pushes with
@@ -52,6 +54,24 @@ package struct Commit: Sendable {
     /// The users whose lists hold the call.
     package var members: [UserID] {
         if case .call(let call) = record { call.participants } else { [] }
+    }
+}
+
+/// A change of the index of live calls, from which `LiveCounts` are read.
+package enum LiveChange: Equatable, Sendable {
+    /// The call is live, and this number of its invitations is pending.
+    case live(ringing: Int)
+    case over
+
+    /// Returns the change from one state of a call to another; nil when the numbers stay.
+    package init?(from before: Call?, to after: Call) {
+        let change = Self(after)
+        guard before.map(Self.init) ?? .over != change else { return nil }
+        self = change
+    }
+
+    private init(_ call: Call) {
+        self = call.isLive ? .live(ringing: call.members.count(where: \.state.isPending)) : .over
     }
 }
 
