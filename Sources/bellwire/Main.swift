@@ -13,6 +13,8 @@ struct Main {
             case "serve": try ServeCommand.run(words)
             case "config": try ConfigCommand.run(words)
             case "doctor": exit(try DoctorCommand.run(words))
+            case "top": exit(try TopCommand.run(words))
+            case "bugreport": try BugReportCommand.run(words)
             case "call": program.runAsync(command) { try await Phone.call(words) }
             case "send": program.runAsync(command) { try await SendCommand.run(words) }
             case "trace": program.runAsync(command) { try await TraceCommand.run(words) }
@@ -41,6 +43,8 @@ struct Main {
           gateway  run a gateway: REST for backends
           config   print or check a settings file
           doctor   try a broker and a store, and say what mends a fault
+          top      show a deployment at a glance
+          bugreport  collect what a bug report needs, without secrets
           call     call a user from this terminal
           listen   wait for calls in this terminal
           send     send a message to a user, and print its outcome

@@ -99,15 +99,16 @@ def test_what_is_live_in_the_deployment_is_counted(deploy: Deploy, tmp_path: Pat
 
     try:
         alice, bob, carol = world.phones("alice", "bob", "carol")
-        call = alice.ok("call.invite", invitees=["bob", "carol"], mode="advanced")["callID"]
-        bob.event("call.invited")
+        call = alice.ok("call.invite", invitees=[bob.user, carol.user], mode="advanced")["callID"]
+        bob.expect("call.invited", call)
         shows(1, 2, 3)
         bob.ok("call.accept", callID=call)
-        carol.close()
+        carol.logout()
         shows(1, 1, 2)
         redis.freeze()
         shows(None, None, None)
         redis.wake()
+        shows(1, 1, 2)
         alice.ok("call.end", callID=call)
         shows(0, 0, 2)
     finally:

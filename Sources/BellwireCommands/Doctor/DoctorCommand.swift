@@ -28,21 +28,31 @@ package enum DoctorCommand {
         return try arguments.placing { try examine($0) }
     }
 
-    private static func examine(_ arguments: Arguments) throws -> Int32 {
+    /// Returns the checks of the broker and of the store, for arguments with the options of `doctor`.
+    static func checks(_ arguments: Arguments) throws -> [Check] {
         let root = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:)).root
         let store = try StoreOptions.openForExamination(arguments)
         var checks = BrokerExamination(try configuration(arguments), root: root).checks()
         if let store { checks += StoreExamination(store).checks() }
+        return checks
+    }
+
+    private static func examine(_ arguments: Arguments) throws -> Int32 {
+        let checks = try checks(arguments)
         if arguments.isSet("json") {
             writeOutput(json(checks))
         } else {
-            for check in checks {
-                writeOutput("\(check.verdict.rawValue.padded(to: 5))\(check.name): \(check.seen)")
-                if let mend = check.mend { writeOutput("     → \(mend)") }
-            }
+            for line in lines(of: checks) { writeOutput(line) }
         }
         if checks.contains(where: { $0.verdict == .fail }) { return 2 }
         return checks.contains { $0.verdict == .warn } ? 1 : 0
+    }
+
+    static func lines(of checks: [Check]) -> [String] {
+        checks.flatMap { check in
+            ["\(check.verdict.rawValue.padded(to: 5))\(check.name): \(check.seen)"]
+                + (check.mend.map { ["     → \($0)"] } ?? [])
+        }
     }
 
     private static func configuration(_ arguments: Arguments) throws -> MQTTConnection.Configuration {

@@ -190,6 +190,16 @@ package struct Arguments {
         return text.isEmpty ? nil : text
     }
 
+    /// Returns the options that were given, each with its value and the place where the value stands.
+    var givenValues: [(option: Option, text: String, place: String)] {
+        command.options.compactMap { option in
+            if let text = given[option.name] { return (option, text, "command line") }
+            if let text = environment(option) { return (option, text, "environment") }
+            guard let value = config?.value(option.name, of: command.name) else { return nil }
+            return (option, value.text, value.place)
+        }
+    }
+
     /// Returns the text of `name`, from flag, environment, settings file or default.
     package func text(_ name: String) -> String? {
         guard let option = command.options.first(where: { $0.name == name }) else {
