@@ -23,7 +23,8 @@ final class Plugin {
         options = try PluginOptions(list)
         auth = BrokerAuth(
             verifier: TokenVerifier(
-                keys: try KeySet(file: options.keys), issuer: options.issuer, audience: options.audience),
+                keys: try KeySet(file: options.keys), issuer: options.issuer, audience: options.audience,
+                longestLife: options.longestTokenLife),
             topics: options.topics, coordinatorName: options.coordinatorName, limits: options.limits)
         // The broker's memory holds tokens, and with HS256 also the key; a core dump must not write these to a disk.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)

@@ -9,6 +9,8 @@ struct PluginOptions {
     var issuer: String?
     /// The audience that a token must have; nil accepts tokens for any audience.
     var audience: String? = Token.standardAudience
+    /// The longest life of tokens of devices and administrators, in milliseconds; nil for no limit.
+    var longestTokenLife: Int64?
     var topics = Topics.standard
     var coordinatorName: String?
     var limits = BrokerLimits()
@@ -46,6 +48,11 @@ struct PluginOptions {
                 throw OptionError("plugin_opt_topic_root: expected \(Topics.rootForm)")
             }
             self.topics = topics
+        case "longest_token_life":
+            guard let seconds = Int64(text), (0...TokenVerifier.mostLongestLife).contains(seconds) else {
+                throw OptionError("plugin_opt_longest_token_life: expected seconds, or 0 for no limit")
+            }
+            longestTokenLife = seconds == 0 ? nil : seconds * 1_000
         case "user_rate": limits.publishing = try rate(text)
         case "user_connections": limits.connectionsPerUser = try count(name, text)
         case "address_connections": limits.connectionsPerAddress = try count(name, text)

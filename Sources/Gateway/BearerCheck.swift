@@ -47,10 +47,16 @@ package final class BearerCheck: Sendable {
     private let path: String
     private let state: Mutex<BearerState>
 
-    package init(keys path: String, issuer: String?, audience: String?) throws(TokenError) {
+    /// - Parameter longestLife: the longest life of tokens of devices and administrators, in milliseconds; nil for no
+    ///   limit.
+    package init(
+        keys path: String, issuer: String?, audience: String?, longestLife: Int64? = nil
+    ) throws(TokenError) {
         self.path = path
         let mark = FileMark(path)
-        let verifier = TokenVerifier(keys: try KeySet(file: path), issuer: issuer, audience: audience)
+        let verifier = TokenVerifier(
+            keys: try KeySet(file: path), issuer: issuer, audience: audience,
+            longestLife: longestLife)
         state = Mutex(BearerState(verifier: verifier, file: mark))
     }
 
@@ -153,14 +159,14 @@ package final class BearerCheck: Sendable {
         }
     }
 
-    /// Makes a token for a device. Throws when the gateway has no private key.
+    /// Makes a token for a device, for the longest life at most. Throws when the gateway has no private key.
     func makeToken(_ user: UserID, _ device: DeviceID?, life: Int64) throws(Problem) -> (text: String, expiresAt: Int64)
     {
         let verifier = state.withLock(\.verifier)
         guard let key = verifier.keys.signingKey else { throw .noPrivateKey }
         // Tokens have times in whole seconds.
         let now = SystemClock.wall.milliseconds / 1_000 * 1_000
-        var token = Token(user: user, expiresAt: now + life)
+        var token = Token(user: user, expiresAt: now + min(life, verifier.longestLife ?? life))
         token.device = device
         token.issuer = verifier.issuer
         token.audience = verifier.audience.map { [$0] } ?? []

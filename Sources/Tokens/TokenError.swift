@@ -11,6 +11,8 @@ package struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
         case signature
         case expired
         case notYetValid
+        /// The time from its issue to its end is longer than the deployment allows.
+        case lifetime
         case issuer
         case audience
         /// The subject is missing or is not a user id.

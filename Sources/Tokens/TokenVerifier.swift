@@ -8,16 +8,24 @@ package struct TokenVerifier: Sendable {
     /// A name that a token's `aud` must contain; nil accepts any `aud`, and tokens without `aud`.
     package var audience: String?
 
+    /// The longest time from the issue (`iat`, or now without it) to the end of a token of a device or an administrator,
+    /// in milliseconds; nil for no limit. Backends and coordinators are few, and their tokens are changed by hand.
+    package var longestLife: Int64?
+
     /// The tolerance for a token issuer's clock that is ahead, in milliseconds.
     static let clockTolerance: Int64 = 5_000
+
+    /// The bound of the setting for `longestLife`, in seconds: ten years.
+    package static let mostLongestLife: Int64 = 315_360_000
 
     /// The media types of tokens, with and without their optional prefix (RFC 7515, section 4.1.9).
     private static let types: Set = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 
-    package init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
+    package init(keys: KeySet, issuer: String? = nil, audience: String? = nil, longestLife: Int64? = nil) {
         self.keys = keys
         self.issuer = issuer
         self.audience = audience
+        self.longestLife = longestLife
     }
 
     /// Returns the token's claims and the key that made the token. Throws unless the token is valid at `now`
@@ -46,6 +54,13 @@ package struct TokenVerifier: Sendable {
         }
         if let audience, !token.audience.contains(where: { $0.hasSameBytes(as: audience) }) {
             throw TokenError(.audience, "for another audience")
+        }
+        if let longestLife, token.role == .device || token.role == .admin {
+            // A time of issue that is yet to come would make the life look shorter than it is.
+            let issuedAt = min(claims["iat"]?.numericDate ?? now, now)
+            guard token.expiresAt - issuedAt <= longestLife else {
+                throw TokenError(.lifetime, "lives longer than \(longestLife / 1_000) s, the longest life here")
+            }
         }
         // In tokens that were made for anything, `role` means whatever their issuer means by `admin`.
         if audience == nil, token.role == .admin { token.role = .device }

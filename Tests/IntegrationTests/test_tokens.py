@@ -21,6 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from harness import Attempt, Child, SecureBroker, Service, World, encode_user, executable, ring, run, stop_loop, wait_until
+from harness.gateway import Gateway
 
 ROOT = "bellwire/v1"
 REFUSED = "Not authorized"
@@ -633,6 +634,34 @@ def test_the_terminal_calls_over_tls_and_trusts_nobody_else(world: World, broker
     assert stranger.returncode == 1 and "refused" in stranger.stderr + stranger.stdout
 
 
+def test_a_token_that_lives_too_long_is_refused(tmp_path: Path) -> None:
+    """By the plugin and by a gateway, for devices and administrators; the tokens of coordinator and gateway live longer."""
+    broker = SecureBroker(tmp_path / "broker", longest_token_life="60")
+    life = {"keys": str(broker.keys), "longest_token_life": "60"}
+    token = tmp_path / "gateway.token"
+    token.write_text(broker.token("gateway", 600, role="server"))
+    service = Service(broker.url, tmp_path / "service", token_file=str(broker.coordinator_token()))
+    gateway = Gateway(tmp_path, broker.url, service.store, token_file=str(token), **life).start()
+    try:
+        with Attempt(broker, "alice/phone", "alice", broker.token("alice", 50)) as alice:
+            assert alice.is_in
+        for claims in ({}, {"iat": int(time.time()) - 100}, {"role": "device"}):
+            with Attempt(broker, "alice/phone", "alice", broker.token("alice", 61 if "iat" not in claims else 10, **claims)) as alice:
+                assert not alice.is_in, claims
+        wait_until(lambda: "lives longer than 60 s" in broker.log.read_text(), 5, "the broker's log names the reason")
+        for ttl, status in ((50, 200), (600, 401)):
+            answer = gateway.ask("GET", "/v1/admin/audit", token=broker.token("olivia", ttl, role="admin"))
+            assert answer.status == status, answer
+        made = gateway.post("/v1/tokens", {"userID": "alice", "ttl": 600}).ok(201)
+        assert made["expiresAt"] - time.time() * 1000 <= 60_000
+        with Attempt(broker, "alice/phone", "alice", made["token"]) as alice:
+            assert alice.is_in
+    finally:
+        gateway.stop()
+        service.stop()
+        broker.stop()
+
+
 # ---- What goes wrong is said, and nothing secret with it
 
 
@@ -645,6 +674,7 @@ def test_the_terminal_calls_over_tls_and_trusts_nobody_else(world: World, broker
         ({"isuer": "x"}, "plugin_opt_isuer: unknown option"),
         ({"user_connections": "-1"}, "plugin_opt_user_connections"),
         ({"address_connections": "many"}, "plugin_opt_address_connections"),
+        ({"longest_token_life": "1h"}, "plugin_opt_longest_token_life"),
         ({"accept_tokens_made_for_others": "no"}, "plugin_opt_accept_tokens_made_for_others"),
         ({"accept_tokens_made_for_others": "true", "audience": "x"}, "plugin_opt_audience"),
     ],

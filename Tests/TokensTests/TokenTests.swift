@@ -48,6 +48,28 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         }
     }
 
+    /// The life counts from the issue, or from now where no issue is told or is told too late.
+    @Test func aTokenThatLivesTooLongIsRefused() throws {
+        let key = try TokenKey.generate(.es256)
+        let verifier = TokenVerifier(keys: KeySet([key]), audience: "bellwire", longestLife: 3_600_000)
+        func refusal(issuedAt: Int64, endsAt: Int64, _ role: Token.Role = .device) -> TokenError.Kind? {
+            kind {
+                var made = try token()
+                made.role = role
+                made.audience = ["bellwire"]
+                made.expiresAt = endsAt
+                _ = try verifier.verify(try made.signed(by: key, issuedAt: issuedAt), now: now)
+            }
+        }
+        #expect(refusal(issuedAt: now, endsAt: now + 3_600_000) == nil)
+        #expect(refusal(issuedAt: now, endsAt: now + 3_601_000) == .lifetime)
+        #expect(refusal(issuedAt: now - 3_500_000, endsAt: now + 101_000) == .lifetime)
+        #expect(refusal(issuedAt: now + 7_200_000, endsAt: now + 7_300_000) == .lifetime)
+        #expect(refusal(issuedAt: now, endsAt: now + 3_601_000, .admin) == .lifetime)
+        #expect(refusal(issuedAt: now, endsAt: now + 3_601_000, .server) == nil)
+        #expect(refusal(issuedAt: now, endsAt: now + 3_601_000, .coordinator) == nil)
+    }
+
     @Test(arguments: SignatureAlgorithm.allCases)
     func keysAreTheSameAfterTheirFile(_ algorithm: SignatureAlgorithm) throws {
         let key = try TokenKey.generate(algorithm)

@@ -38,6 +38,9 @@ package enum GatewayCommand {
             Option(
                 "audience", "TEXT", default: Token.standardAudience, "aud of these tokens; empty for none"),
             Option(
+                "longest-token-life", "SECONDS", default: "0",
+                "refuse tokens of devices and administrators that live longer; 0 for no limit"),
+            Option(
                 "name", "NAME", default: "", "MQTT client id, unique among the clients of the broker; random when empty"
             ),
             PageOptions.webSocketURL, PageOptions.page, PageOptions.brokerTokens,
@@ -118,10 +121,12 @@ package enum GatewayCommand {
 
     private static func bearers(_ arguments: Arguments) throws(UsageError) -> BearerCheck {
         let keys = try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 }
+        let life = try arguments.integer("longest-token-life", in: 0...Int(TokenVerifier.mostLongestLife))
         do {
             return try BearerCheck(
                 keys: keys, issuer: arguments.text("issuer"),
-                audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+                audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 },
+                longestLife: life == 0 ? nil : Int64(life) * 1_000)
         } catch {
             throw UsageError("bellwire gateway: --keys: \(error)")
         }
