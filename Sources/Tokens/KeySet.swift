@@ -87,6 +87,37 @@ package struct KeySet: Sendable {
     /// Adds a key that makes tokens from now on. Tokens of the other keys stay valid.
     package mutating func add(_ key: TokenKey) { keys.insert(key, at: 0) }
 
+    /// Adds keys that check tokens, behind the others, so that the signing key stays. Returns the keys that were added: a
+    /// key that the set has already is passed over.
+    /// - Throws: when another key of the set has the same name and kind.
+    package mutating func append(_ others: [TokenKey]) throws(TokenError) -> [TokenKey] {
+        var added: [TokenKey] = []
+        for key in others where !contains(key) {
+            guard key.id == nil || named(key.id ?? "").allSatisfy({ $0.algorithm != key.algorithm }) else {
+                throw TokenError(.keys, "another key has the kid \(key.id ?? "")")
+            }
+            keys.append(key)
+            added.append(key)
+        }
+        return added
+    }
+
+    /// Removes all keys with this name. Returns whether there was one.
+    package mutating func remove(id: String) -> Bool {
+        let count = keys.count
+        keys.removeAll { $0.id?.hasSameBytes(as: id) ?? false }
+        return keys.count < count
+    }
+
+    /// Adds a key that makes tokens from now on, and removes private keys beyond the first `kept` of the former ones. Public
+    /// keys stay, since others sign with them. Returns the removed keys.
+    package mutating func rotate(to key: TokenKey, keeping kept: Int) -> [TokenKey] {
+        let removed = Array(keys.filter(\.isPrivate).dropFirst(kept))
+        keys.removeAll { key in key.isPrivate && removed.contains { $0.key.isSame(as: key.key) } }
+        add(key)
+        return removed
+    }
+
     /// Returns the set as JSON; with `isPublic` only the public parts, without secrets (HS256).
     package func encoded(isPublic: Bool) -> [UInt8] {
         JSONWriter.object { writer in
