@@ -4,6 +4,8 @@ import SignalingProtocol
 import Tokens
 
 enum AdminBounds {
+    /// The bound of connections to the listener of `--admin-http`: administrators are few.
+    static let connections = 64
     /// The number of entries in a page of the audit log.
     static let page = 100
     /// The length of a reason, in bytes, as in `call.end`.

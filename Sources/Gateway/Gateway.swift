@@ -12,7 +12,8 @@ import Synchronization
 /// answered from the store.
 ///
 /// A gateway has three threads: the HTTP server's thread parses requests and refuses invalid requests, the second
-/// thread is an MQTT client, and the third reads the store. None waits for another.
+/// thread is an MQTT client, and the third reads the store. None waits for another. A listener for administrators has
+/// an HTTP server of its own.
 package final class Gateway: Sendable {
     package struct Settings: Sendable {
         package var host: String
@@ -30,6 +31,9 @@ package final class Gateway: Sendable {
         package var http = HTTPServerSettings()
         /// The call page that is served at `/`; nil for none.
         package var page: CallPage?
+        /// The address of a listener of its own for `/v1/admin` and the admin page; nil when the listener for backends
+        /// serves them as well.
+        package var admin: (host: String, port: Int)?
 
         package init(host: String, port: Int, brokers: [BrokerAddress], name: String, lease: Milliseconds) {
             self.host = host
@@ -39,6 +43,17 @@ package final class Gateway: Sendable {
             self.lease = lease
             http.mostStreams = StreamDeskBounds.streams
         }
+
+        /// The settings of the listener for administrators.
+        fileprivate var adminHTTP: HTTPServerSettings {
+            var admin = http
+            admin.mostConnections = min(http.mostConnections, AdminBounds.connections)
+            admin.mostStreams = 0
+            return admin
+        }
+
+        /// The bound of the sockets of the listener for administrators; 0 without such a listener.
+        package var adminSockets: Int { admin == nil ? 0 : adminHTTP.mostSockets }
     }
 
     /// The parts of the store that a gateway reads.
@@ -50,10 +65,14 @@ package final class Gateway: Sendable {
     }
 
     private let server: HTTPServer
+    /// The listener for administrators alone; nil when `server` serves them.
+    private let adminServer: HTTPServer?
     private let relayInbox: Inbox<AskedRequest>
     private let readerInbox: Inbox<AskedQuestion>
     private let threads: Mutex<[pthread_t]>
     package var port: Int { server.port }
+    /// The port of the listener for administrators; nil without a listener of their own.
+    package var adminPort: Int? { adminServer?.port }
 
     /// - Parameter store: from now on only the reader's thread of this gateway uses the store.
     package init(
@@ -65,18 +84,27 @@ package final class Gateway: Sendable {
         else { throw SetupError(description: "no descriptors for a gateway") }
         self.relayInbox = relayInbox
         self.readerInbox = readerInbox
-        var http = settings.http
-        http.refuse = Problem.response
-        http.isVital = { _, path in Route.isVital(path) }
+        var settings = settings
+        settings.http.refuse = Problem.response
+        settings.http.isVital = { _, path in Route.isVital(path) }
         let ring = RingDesk(relayInbox)
         let handler = RequestHandler(bearers, relayInbox, readerInbox, ring, streams, settings.page, status)
+        let scope: ListenerScope = settings.admin == nil ? .everything : .allButAdmin
         do throws(HTTPServer.SetupError) {
-            server = try HTTPServer(
-                host: settings.host, port: settings.port, settings: http, handle: handler.handle)
+            server = try HTTPServer(host: settings.host, port: settings.port, settings: settings.http) {
+                handler.handle($0, scope)
+            }
         } catch {
             throw SetupError(description: "--http \(error.description)")
         }
-        handler.serve(server)
+        do throws(HTTPServer.SetupError) {
+            adminServer = try settings.admin.map { host, port throws(HTTPServer.SetupError) in
+                try HTTPServer(host: host, port: port, settings: settings.adminHTTP) { handler.handle($0, .adminAlone) }
+            }
+        } catch {
+            throw SetupError(description: "--admin-http \(error.description)")
+        }
+        handler.serve([server, adminServer].compactMap(\.self))
         let relay = Relay.Settings(
             brokers: settings.brokers, certificateAuthorityFile: settings.certificateAuthorityFile,
             tokenFile: settings.tokenFile, token: settings.token, topics: settings.topics, name: settings.name)
@@ -102,5 +130,6 @@ package final class Gateway: Sendable {
             threads = []
         }
         server.stop()
+        adminServer?.stop()
     }
 }

@@ -15,8 +15,8 @@ final class RequestHandler: Sendable {
     private let budgets = UserBudgets()
     private let page: CallPage?
     private let status: GatewayStatus
-    /// The HTTP server, for its counts.
-    private let server = Mutex<HTTPServer?>(nil)
+    /// The HTTP servers, for their counts.
+    private let servers = Mutex<[HTTPServer]>([])
 
     init(
         _ bearers: BearerCheck, _ relay: Inbox<AskedRequest>, _ reader: Inbox<AskedQuestion>, _ ring: RingDesk,
@@ -31,15 +31,20 @@ final class RequestHandler: Sendable {
         self.status = status
     }
 
-    func serve(_ server: HTTPServer) { self.server.withLock { $0 = server } }
+    func serve(_ servers: [HTTPServer]) { self.servers.withLock { $0 = servers } }
 
     /// Returns nil when another thread responds.
-    func handle(_ exchange: HTTPExchange) -> HTTPResponse? {
+    /// - Parameter scope: the scope of the listener that the request came to.
+    func handle(_ exchange: HTTPExchange, _ scope: ListenerScope) -> HTTPResponse? {
         if let notice = bearers.lookAtKeys() { status.tell(notice) }
         var asker = Asker(exchange, nil, status)
         do throws(Problem) {
-            if let file = file(exchange) { return file }
-            let asked = try asked(exchange) { asker = Asker(exchange, $0, status) }
+            guard let levels = RequestPath.levels(exchange.path) else {
+                throw .badRequest("the path is not UTF-8 in percent-encoding")
+            }
+            guard scope.has(levels) else { throw .unknownPath }
+            if let file = file(exchange.method, levels) { return file }
+            let asked = try asked(exchange, levels) { asker = Asker(exchange, $0, status) }
             return try serve(asked, asker).map(asker.counted)
         } catch {
             return asker.counted(asker.refusal(error))
@@ -47,15 +52,11 @@ final class RequestHandler: Sendable {
     }
 
     /// Returns a file of the call page, which is not part of REST.
-    private func file(_ exchange: HTTPExchange) -> HTTPResponse? {
-        guard let levels = RequestPath.levels(exchange.path) else { return nil }
-        return page?.response(exchange.method, levels)
-    }
+    private func file(_ method: String, _ levels: [String]) -> HTTPResponse? { page?.response(method, levels) }
 
-    private func asked(_ exchange: HTTPExchange, _ found: (Route) -> Void) throws(Problem) -> Asked {
-        guard let levels = RequestPath.levels(exchange.path) else {
-            throw .badRequest("the path is not UTF-8 in percent-encoding")
-        }
+    private func asked(
+        _ exchange: HTTPExchange, _ levels: [String], _ found: (Route) -> Void
+    ) throws(Problem) -> Asked {
         switch Route.find(exchange.method, levels) {
         case .unknown: throw exchange.path == "/" ? .noPage : .unknownPath
         case .wrongMethod(let allowed): throw .wrongMethod(allowed)
@@ -105,9 +106,9 @@ final class RequestHandler: Sendable {
             if let reason = status.notReadyReason { return .text(503, reason + "\n") }
             return .text(200, "ready\n")
         case .metrics:
-            let counts = server.withLock { $0?.counts }
+            let counts = servers.withLock { $0.map(\.counts) }
             return .text(
-                200, counts.map(status.metrics) ?? "", contentType: "text/plain; version=0.0.4; charset=utf-8")
+                200, status.metrics(HTTPServerCounts(counts)), contentType: "text/plain; version=0.0.4; charset=utf-8")
         case .description:
             return HTTPResponse(200, contentType: "application/yaml", body: OpenAPI.document)
         case .ringCheckPreflight: return Self.preflight("GET")

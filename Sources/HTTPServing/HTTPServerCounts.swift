@@ -31,4 +31,19 @@ package struct HTTPServerCounts: Sendable, Equatable {
     package var late = 0
     /// The finished requests.
     package var requests: [Outcome: Int] = [:]
+
+}
+
+extension HTTPServerCounts {
+    /// The counts of several servers together.
+    package init(_ servers: [HTTPServerCounts]) {
+        self.init()
+        for server in servers {
+            open += server.open
+            refused += server.refused
+            gaveWay += server.gaveWay
+            late += server.late
+            requests.merge(server.requests, uniquingKeysWith: +)
+        }
+    }
 }

@@ -34,7 +34,8 @@ import Tokens
 
     private func ask(_ method: String, _ target: String) -> HTTPResponse? {
         handler.handle(
-            HTTPExchange(RequestHead(method: method, target: target, version: "HTTP/1.1", fields: []), body: []))
+            HTTPExchange(RequestHead(method: method, target: target, version: "HTTP/1.1", fields: []), body: []),
+            .everything)
     }
 
     private func relayed() throws -> (device: DeviceAddress, body: Request.Body) {

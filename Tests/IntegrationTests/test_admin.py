@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from conftest import Rig
 from harness import STORES, Attempt, RedisServer, SecureBroker, Service, World, now_ms, ring, run, talk, wait_until
 from harness.gateway import Answer, Gateway
+from harness.processes import free_port
 
 
 class Administered(World):
@@ -306,3 +308,48 @@ def test_without_an_audience_nobody_is_an_administrator(world: Administered, tmp
         gateway.ask("GET", "/v1/admin/audit", token=world.admin_token).problem(403, "forbidden")
     finally:
         gateway.stop()
+
+
+def test_administrators_have_a_listener_of_their_own(world: Administered, tmp_path: Path) -> None:
+    """`--admin-http`: what is for administrators is unknown to the listener for backends, and the other way around."""
+    port = free_port()
+    gateway = Gateway(
+        tmp_path, world.secure.url, world.service.store, keys=str(world.secure.keys), admin_http=f"127.0.0.1:{port}",
+        token_file=str(world.token_file.with_name("gateway.token")),
+    ).start()  # fmt: skip
+    try:
+        assert gateway.ask("GET", "/v1/admin/audit", token=world.admin_token, port=port).status == 200
+        gateway.ask("GET", "/v1/admin/audit", token=gateway.token, port=port).problem(403, "forbidden")
+        gateway.ask("PUT", "/v1/admin/audit", token=world.admin_token, port=port).problem(405, "methodNotAllowed")
+        for path in ("/healthz", "/readyz"):
+            assert [gateway.get(path, token=None, port=at).status for at in (gateway.port, port)] == [200, 200]
+        for method, path in [
+            ("GET", "/v1/admin/audit"), ("PUT", "/v1/admin/audit"), ("POST", "/v1/admin/users/alice/disable"), ("GET", "/v1/admin"),
+            ("GET", "/v1/%61dmin/audit"), ("GET", "/admin/"), ("GET", "/admin/admin.js"), ("GET", "/admin"),
+        ]:  # fmt: skip
+            status, code = plain(gateway.port, method, path, world.admin_token)
+            assert (status, code) == (404, "notFound"), path
+        for method, path in [
+            ("GET", "/"), ("GET", "/metrics"), ("GET", "/openapi.yaml"), ("POST", "/v1/calls"), ("GET", "/v1/users/alice"), ("GET", "/v1/ring/c"),
+            ("POST", "/call/start_call"), ("GET", "/healthz/"), ("GET", "/v1"),
+        ]:  # fmt: skip
+            status, code = plain(port, method, path, gateway.token)
+            assert (status, code) == (404, "notFound"), path
+        done = run("admin", "audit", "--gateway", f"http://127.0.0.1:{port}", "--token-file", str(world.token_file))
+        assert done.returncode == 0
+    finally:
+        gateway.stop()
+    for flag in ("nowhere", f"127.0.0.1:{world.gateway.port}"):
+        refused = Gateway(tmp_path, world.secure.url, world.service.store, keys=str(world.secure.keys), admin_http=flag).exit()
+        assert refused.returncode != 0 and "--admin-http" in refused.stderr and flag in refused.stderr
+
+
+def plain(port: int, method: str, path: str, token: str) -> tuple[int, str]:
+    """The status, and the problem's code. A listener does not have every path of docs/openapi.yaml, against which other answers are held."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request(method, path, None, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())["code"]
+    finally:
+        connection.close()

@@ -1,3 +1,4 @@
+import Gateway
 import Glibc
 import HTTPServing
 
@@ -23,12 +24,13 @@ enum ConnectionOptions {
     /// A warning that there are fewer connections than configured, since the process has not enough descriptors.
     typealias Warning = KeyValuePairs<StaticString, String>
 
-    static func read(_ arguments: Arguments, into settings: inout HTTPServerSettings) throws(UsageError) -> Warning? {
-        settings.mostConnections = try arguments.integer("http-connections", in: 1...1_000_000)
-        settings.mostStreams = try arguments.integer("http-streams", in: streams)
-        settings.mostPerAddress = try arguments.integer("http-address-connections", in: 0...1_000_000)
-        settings.longestIdle = try arguments.milliseconds("http-idle", in: 1_000...86_400_000)
-        return settings.fit(into: raisedDescriptorLimit())
+    static func read(_ arguments: Arguments, into settings: inout Gateway.Settings) throws(UsageError) -> Warning? {
+        settings.http.mostConnections = try arguments.integer("http-connections", in: 1...1_000_000)
+        settings.http.mostStreams = try arguments.integer("http-streams", in: streams)
+        settings.http.mostPerAddress = try arguments.integer("http-address-connections", in: 0...1_000_000)
+        settings.http.longestIdle = try arguments.milliseconds("http-idle", in: 1_000...86_400_000)
+        let adminSockets = settings.adminSockets
+        return settings.http.fit(into: raisedDescriptorLimit(), beside: adminSockets)
     }
 
     /// Raises the soft limit of descriptors to the hard limit. Returns the resulting limit.
@@ -47,8 +49,9 @@ extension HTTPServerSettings {
     private static let otherDescriptors = 512
 
     /// Lowers both bounds by the same factor if there are not enough descriptors. Returns a warning in that case.
-    fileprivate mutating func fit(into descriptors: Int) -> ConnectionOptions.Warning? {
-        let needed = mostSockets + Self.otherDescriptors
+    /// - Parameter sockets: the number of sockets of another listener.
+    fileprivate mutating func fit(into descriptors: Int, beside sockets: Int) -> ConnectionOptions.Warning? {
+        let needed = mostSockets + sockets + Self.otherDescriptors
         guard needed > descriptors else { return nil }
         let wanted = mostConnections + mostStreams
         let share = Double(max(2, descriptors - (needed - wanted))) / Double(wanted)

@@ -21,6 +21,9 @@ package enum GatewayCommand {
         options: [
             ConfigFile.option,
             Option("http", "HOST:PORT", default: "127.0.0.1:8080", "the address that the gateway serves"),
+            Option(
+                "admin-http", "HOST:PORT", default: "",
+                "a listener of its own for /v1/admin and the admin page at /admin/; without it, --http serves both"),
             Option("http-cert", "FILE", default: "", "serve HTTPS with this certificate (PEM, with its chain)"),
             Option("http-key", "FILE", default: "", "the certificate's private key (PEM)"),
         ] + ConnectionOptions.all + [
@@ -58,7 +61,7 @@ package enum GatewayCommand {
     /// command line.
     static func check(_ arguments: Arguments) throws {
         var settings = try settings(arguments)
-        _ = try ConnectionOptions.read(arguments, into: &settings.http)
+        _ = try ConnectionOptions.read(arguments, into: &settings)
         _ = try LogOptions.read(arguments)
         _ = try StoreOptions.address(arguments, ServiceSettings(), isVisited: true)
         _ = try SettingsOptions.trace(arguments)
@@ -74,7 +77,7 @@ package enum GatewayCommand {
         // Signals are blocked before the process starts other threads.
         let signals = TerminationSignals()
         var settings = try settings(arguments)
-        let warning = try ConnectionOptions.read(arguments, into: &settings.http)
+        let warning = try ConnectionOptions.read(arguments, into: &settings)
         let (level, format) = try LogOptions.read(arguments)
         let log = Log(level: level, format: format, coordinator: settings.name)
         var service = ServiceSettings()
@@ -108,6 +111,9 @@ package enum GatewayCommand {
                 "name": settings.name, "port": "\(gateway.port)",
                 "broker": settings.brokers.map(\.description).joined(separator: ","),
             ])
+        if let port = gateway.adminPort {
+            log(.info, "administrators have a listener of their own", ["port": "\(port)"])
+        }
 
         let end = DispatchSemaphore(value: 0)
         signals.onSignal { end.signal() }
@@ -155,6 +161,7 @@ package enum GatewayCommand {
             settings.http.tls = .init(certificates: try text(of: certificates), key: try text(of: key))
         }
         settings.page = try PageOptions.page(arguments)
+        settings.admin = try ListenAddress(arguments, option: "admin-http").map { ($0.host, $0.port) }
         return settings
     }
 

@@ -143,11 +143,11 @@ struct ListenAddress {
     let port: Int
 
     /// Returns nil when the option is not given.
-    init?(_ arguments: Arguments) throws(UsageError) {
-        guard let text = arguments.text("http"), !text.isEmpty else { return nil }
+    init?(_ arguments: Arguments, option: String = "http") throws(UsageError) {
+        guard let text = arguments.text(option), !text.isEmpty else { return nil }
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
-        else { throw UsageError("\(arguments.command.title): --http \(text): expected HOST:PORT") }
+        else { throw UsageError("\(arguments.command.title): --\(option) \(text): expected HOST:PORT") }
         let name = text[..<colon]
         // Removes the brackets of an IPv6 address such as `[::1]`.
         host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : String(name)

@@ -99,10 +99,11 @@ class Gateway:
         return run(*self._arguments)
 
     def ask(
-        self, method: str, path: str, body: Any = None, *, key: str | None = None, token: str | None = "", timeout: float = 15, **headers: str
+        self, method: str, path: str, body: Any = None, *, key: str | None = None, token: str | None = "", timeout: float = 15,
+        port: int | None = None, **headers: str,
     ) -> Answer:
-        """Status 0: there was no answer. Each answer is held against docs/openapi.yaml."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        """Status 0: there was no answer. Each answer is held against docs/openapi.yaml. `port`: of another listener."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=timeout)
         if token is not None:
             headers = {"Authorization": f"Bearer {token or self.token}"} | headers
         if key is not None:
