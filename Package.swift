@@ -121,7 +121,11 @@ let service: [Target] = [
         dependencies: [
             "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Delivery", "SignalingProtocol", "Support",
             "Tokens", "ZegoCallProtocol",
-        ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
+        ],
+        resources: [
+            .embedInCode("openapi.yaml"), .embedInCode("AdminPage/admin.html"), .embedInCode("AdminPage/admin.css"),
+            .embedInCode("AdminPage/admin.js"),
+        ], swiftSettings: strict),
     .target(
         name: "Tokens", dependencies: ["SignalingProtocol", "Support", "COpenSSL"], swiftSettings: strict),
     .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),

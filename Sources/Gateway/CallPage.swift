@@ -153,19 +153,12 @@ package struct CallPage: Sendable {
     /// Allows only the page's own files, the broker, ring checks, and objects that are made in the page. No other page
     /// may frame this page, because a frame would borrow its camera.
     private static func headers(connectingTo origins: [String]) -> [HTTPResponse.Header] {
-        let policy = [
-            "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:",
-            "media-src 'self' blob: mediastream:", "connect-src 'self' \(origins.joined(separator: " "))",
-            "worker-src 'self' blob:",
-            "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-        ]
-        return [
-            .init("Content-Security-Policy", policy.joined(separator: "; ")),
-            .init("X-Content-Type-Options", "nosniff"),
-            .init("Referrer-Policy", "no-referrer"),
-            .init("Permissions-Policy", "camera=(self), microphone=(self), geolocation=()"),
-            // A new build of the page is used from the next visit on.
-            .init("Cache-Control", "no-cache"),
-        ]
+        PageHeaders.all(
+            policy: [
+                "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:",
+                "media-src 'self' blob: mediastream:", "connect-src 'self' \(origins.joined(separator: " "))",
+                "worker-src 'self' blob:",
+                "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+            ], permissions: "camera=(self), microphone=(self), geolocation=()")
     }
 }

@@ -9,7 +9,8 @@ enum Operation {
     /// The cases that only read.
     case call(CallID)
     case trace(CallID)
-    case devices(UserID)
+    /// - Parameter isAdmin: whether an administrator asks, who also learns whether the user is disabled.
+    case devices(UserID, isAdmin: Bool)
     case token(UserID, DeviceID?, milliseconds: Int64)
     case ring(RingQuestion)
     /// A heartbeat, passed on if the user is still in the call.
@@ -86,7 +87,7 @@ struct Asked {
         switch route {
         case .call: return .call(try callID)
         case .trace, .adminCall: return .trace(try callID)
-        case .devices: return .devices(try userID)
+        case .devices, .adminDevices: return .devices(try userID, isAdmin: route.isAdmin)
         case .token:
             let body = try fields()
             let (user, device) = (
@@ -149,7 +150,7 @@ struct Asked {
                 payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
-            .zegoEvents, .adminOnline, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+            .zegoEvents, .adminOnline, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
             .adminEnable, .adminLogLevel, .adminAudit, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }

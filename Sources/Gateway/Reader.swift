@@ -28,7 +28,7 @@ final class Reader {
     enum Question: Sendable {
         case call(CallID)
         case trace(CallID)
-        case devices(UserID)
+        case devices(UserID, isAdmin: Bool)
         /// A ring check that came before the deployment's secret was known.
         case ring(RingQuestion)
         /// An act of an administrator.
@@ -141,7 +141,7 @@ final class Reader {
             switch asked.question {
             case .call(let id): asker.respond(try await call(id, withTimeline: false))
             case .trace(let id): asker.respond(try await call(id, withTimeline: true))
-            case .devices(let user): asker.respond(try await devices(of: user))
+            case .devices(let user, let isAdmin): asker.respond(try await devices(of: user, isAdmin: isAdmin))
             case .ring(let question):
                 ring.learn(try await store.pushSecret())
                 do throws(Problem) {
@@ -268,13 +268,15 @@ final class Reader {
     }
 
     /// Returns the user's devices that are online, were online, or are registered for pushes.
-    private func devices(of user: UserID) async throws(StoreError) -> HTTPResponse {
+    private func devices(of user: UserID, isAdmin: Bool) async throws(StoreError) -> HTTPResponse {
         let now = try await store.now()
         if sightings.isDue(at: now) { try await store.readSightings() }
         let known = try await store.devices(of: [user])[0]
         let registrations = try await store.registrations(of: [user])[0]
         let devices = Set(known.map(\.device) + registrations.map(\.device)).sorted()
+        let isDisabled = isAdmin ? try await store.adminSettings().disabledUsers.contains(user) : nil
         return .json(200) { writer in
+            writer.field("disabled", isDisabled)
             writer.array("devices") { writer in
                 for device in devices {
                     let online = known.first { $0.device == device && $0.isReachable(at: now, lease: lease) }

@@ -51,8 +51,10 @@ final class RequestHandler: Sendable {
         }
     }
 
-    /// Returns a file of the call page, which is not part of REST.
-    private func file(_ method: String, _ levels: [String]) -> HTTPResponse? { page?.response(method, levels) }
+    /// Returns a file of the admin page or of the call page, which are not part of REST.
+    private func file(_ method: String, _ levels: [String]) -> HTTPResponse? {
+        AdminPage.response(method, levels) ?? page?.response(method, levels)
+    }
 
     private func asked(
         _ exchange: HTTPExchange, _ levels: [String], _ found: (Route) -> Void
@@ -119,7 +121,8 @@ final class RequestHandler: Sendable {
         case .relay(let request): try hand(relay, AskedRequest(request: request, asker: asker))
         case .call(let id): try hand(reader, AskedQuestion(question: .call(id), asker: asker))
         case .trace(let id): try hand(reader, AskedQuestion(question: .trace(id), asker: asker))
-        case .devices(let user): try hand(reader, AskedQuestion(question: .devices(user), asker: asker))
+        case .devices(let user, let isAdmin):
+            try hand(reader, AskedQuestion(question: .devices(user, isAdmin: isAdmin), asker: asker))
         case .ring(let question):
             guard ring.isReady else {
                 try hand(reader, AskedQuestion(question: .ring(question), asker: asker))

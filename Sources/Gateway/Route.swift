@@ -34,6 +34,7 @@ package enum Route: String, CaseIterable, Sendable {
     case zegoEvents = "GET /call/events"
     case adminOnline = "GET /v1/admin/online"
     case adminCalls = "GET /v1/admin/users/{userID}/calls"
+    case adminDevices = "GET /v1/admin/users/{userID}/devices"
     case adminCall = "GET /v1/admin/calls/{callID}"
     case adminEnd = "POST /v1/admin/calls/{callID}/end"
     case adminSignOut = "POST /v1/admin/users/{userID}/sign-out"
@@ -73,7 +74,8 @@ package enum Route: String, CaseIterable, Sendable {
     /// Whether an administrator sends this request (docs/operations.md, Acting on calls and users).
     var isAdmin: Bool {
         switch self {
-        case .adminOnline, .adminCalls, .adminCall, .adminEnd, .adminSignOut, .adminDisable, .adminEnable,
+        case .adminOnline, .adminCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+            .adminEnable,
             .adminLogLevel, .adminAudit:
             true
         default: false

@@ -18,7 +18,8 @@ import Testing
     /// Every route that changes something is named here: a new one is to be thought about.
     @Test func onlyWhatChangesNothingAnswersHead() {
         let answering: [Route] = [
-            .call, .trace, .history, .user, .devices, .adminOnline, .adminCalls, .adminCall, .adminAudit, .description,
+            .call, .trace, .history, .user, .devices, .adminOnline, .adminCalls, .adminDevices, .adminCall, .adminAudit,
+            .description,
             .healthy,
             .ready, .metrics,
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,7 @@ def test_a_users_devices_are_signed_out(world: Administered) -> None:
 
     def online() -> set[str]:
         devices = world.gateway.ask("GET", f"/v1/users/{alice.user}/devices").ok()["devices"]
+        assert world.ask("GET", f"users/{alice.user}/devices").ok() == {"disabled": False, "devices": devices}
         return {device["device"] for device in devices if device["online"]}
 
     assert online() == {"phone", "tablet", "watch"}
@@ -133,7 +135,7 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     gateway = world.gateway
     paths = [
         ("GET", "online"), ("PUT", "log-level"), ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
-        ("GET", "users/alice/calls"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
+        ("GET", "users/alice/calls"), ("GET", "users/alice/devices"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
     ]  # fmt: skip
     count = len(world.audit())
     for method, path in paths:
@@ -157,6 +159,7 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
     assert world.admin("disable", alice.user)[:2] == (0, "")
     wait_until(lambda: not alice.is_connected, 5, "the session ends")
     assert now_ms() - began < 5_000
+    assert world.ask("GET", f"users/{alice.user}/devices").ok()["disabled"] is True
     assert alice.find(lambda m: m.type == "error")[-1]["error"]["code"] == "userDisabled"
 
     def refused() -> bool:
@@ -335,6 +338,8 @@ def test_administrators_have_a_listener_of_their_own(world: Administered, tmp_pa
         ]:  # fmt: skip
             status, code = plain(port, method, path, gateway.token)
             assert (status, code) == (404, "notFound"), path
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/admin/", timeout=5) as answer:
+            assert answer.status == 200
         done = run("admin", "audit", "--gateway", f"http://127.0.0.1:{port}", "--token-file", str(world.token_file))
         assert done.returncode == 0
     finally:
@@ -342,6 +347,23 @@ def test_administrators_have_a_listener_of_their_own(world: Administered, tmp_pa
     for flag in ("nowhere", f"127.0.0.1:{world.gateway.port}"):
         refused = Gateway(tmp_path, world.secure.url, world.service.store, keys=str(world.secure.keys), admin_http=flag).exit()
         assert refused.returncode != 0 and "--admin-http" in refused.stderr and flag in refused.stderr
+
+
+def test_the_page_is_served_with_a_strict_policy(world: Administered) -> None:
+    """What the page does is in test_admin_page.py."""
+    kinds = {"": "text/html", "admin.js": "text/javascript", "admin.css": "text/css"}
+    for name, kind in kinds.items():
+        with urllib.request.urlopen(f"http://127.0.0.1:{world.gateway.port}/admin/{name}", timeout=5) as answer:
+            headers, body = answer.headers, answer.read()
+        assert headers["Content-Type"] == f"{kind}; charset=utf-8" and body
+        policy = headers["Content-Security-Policy"].split("; ")
+        assert policy[0] == "default-src 'none'" and {"script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} <= set(policy)
+        assert not any("unsafe" in rule or "*" in rule or "blob" in rule for rule in policy)
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-cache"
+    with urllib.request.urlopen(f"http://127.0.0.1:{world.gateway.port}/admin", timeout=5) as answer:
+        assert answer.url.endswith("/admin/")
+    for method, path in [("GET", "/admin/index.html"), ("GET", "/admin//"), ("POST", "/admin/"), ("GET", "/admin/admin.js/")]:
+        assert plain(world.gateway.port, method, path, world.admin_token) == (404, "notFound")
 
 
 def plain(port: int, method: str, path: str, token: str) -> tuple[int, str]:

@@ -164,6 +164,7 @@ class Page:
         """Those that are displayed."""
         selectors = {
             "button": "button",
+            "link": "a[href]",
             "textbox": "input,textarea",
             "dialog": "dialog,[role=dialog]",
             "status": "[role=status],output",
