@@ -4,7 +4,7 @@ import SignalingProtocol
 /// One act of an administrator, as the audit log keeps it (docs/operations.md, Acting on calls and users).
 package struct AuditEntry: Equatable, Sendable {
     package enum Act: String, Sendable, CaseIterable {
-        case end, signOut, disable, enable, logLevel
+        case end, signOut, disable, enable, logLevel, replay
     }
 
     /// The time of the act, in milliseconds since the epoch, by the store's clock.
@@ -20,6 +20,10 @@ package struct AuditEntry: Equatable, Sendable {
     package var reason: String?
     /// With `logLevel`: the level.
     package var level: String?
+    /// With `replay`: the endpoint, the only dead letter, and the time from which on dead letters are sent again.
+    package var endpoint: EndpointName?
+    package var webhookID: String?
+    package var since: Milliseconds?
 
     package init(time: Milliseconds, id: String, actor: String, act: Act) {
         self.time = time
@@ -40,6 +44,9 @@ package struct AuditEntry: Equatable, Sendable {
         writer.field("device", device?.string)
         writer.field("reason", reason)
         writer.field("level", level)
+        writer.field("endpoint", endpoint?.string)
+        writer.field("webhookID", webhookID)
+        writer.field("since", since)
     }
 
     /// Returns nil for an entry that this version cannot read.
@@ -54,6 +61,9 @@ package struct AuditEntry: Equatable, Sendable {
         device = json["device"]?.string.flatMap(DeviceID.init)
         reason = json["reason"]?.string
         level = json["level"]?.string
+        endpoint = json["endpoint"]?.string.flatMap(EndpointName.init)
+        webhookID = json["webhookID"]?.string
+        since = json["since"]?.integer
     }
 }
 

@@ -10,6 +10,15 @@ enum AdminBounds {
     static let page = 100
     /// The length of a reason, in bytes, as in `call.end`.
     static let reason = 256
+    /// The number of endpoints in the list of endpoints.
+    static let endpoints = 100
+    /// The number of dead letters that one request sends again, and in one step, after which the store serves others.
+    static let replayed = 1_000
+    static let replayedInOneStep = 64
+    /// The number of dead letters among which one is searched: as many as an endpoint keeps.
+    static let searched = 100_000
+    /// The length of a webhook id, in bytes (`WebhookEvent.id`).
+    static let webhookID = 256
     static let levels = ["debug", "info", "warning", "error"]
 }
 
@@ -23,6 +32,8 @@ enum AdminAct: Sendable {
     case enable(UserID)
     /// `debug`, `info`, `warning` or `error`.
     case logLevel(String)
+    /// Dead letters are sent again: all, one, or those of a time and later.
+    case replay(EndpointName, webhookID: String?, since: Milliseconds)
 
     /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; else
     /// `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
@@ -47,6 +58,7 @@ extension AuditEntry {
         var entry = AuditEntry(time: time, id: id, actor: actor, act: act)
         (entry.callID, entry.userID, entry.device, entry.reason) = (callID, userID, device, reason)
         entry.level = level
+        (entry.endpoint, entry.webhookID, entry.since) = (endpoint, webhookID, since)
         return entry
     }
 }
@@ -75,6 +87,15 @@ extension Asked {
             var entry = entry(.logLevel)
             entry.level = level
             return .act(.logLevel(level), entry)
+        case .adminReplay:
+            let endpoint = try endpoint
+            var entry = entry(.replay)
+            entry.endpoint = endpoint
+            (entry.webhookID, entry.since) =
+                try fields.map { body throws(Problem) in
+                    (try webhookID(body), try since(body))
+                } ?? (nil, nil)
+            return .act(.replay(endpoint, webhookID: entry.webhookID, since: entry.since ?? 0), entry)
         case .adminDisable, .adminEnable:
             let user = try userID
             var entry = entry(route == .adminDisable ? .disable : .enable)
@@ -90,6 +111,30 @@ extension Asked {
             (entry.callID, entry.reason) = (callID, reason?.string)
             return .act(.end(callID, reason: reason?.string, id), entry)
         }
+    }
+
+    /// The endpoint of the path. No endpoint has an invalid name.
+    var endpoint: EndpointName {
+        get throws(Problem) {
+            guard let endpoint = EndpointName(parameters["name"]!) else { throw .unknownEndpoint }
+            return endpoint
+        }
+    }
+
+    private func webhookID(_ body: JSONFields) throws(Problem) -> String? {
+        guard let value = body["id"] else { return nil }
+        guard let text = value.string, (1...AdminBounds.webhookID).contains(text.utf8.count) else {
+            throw .badRequest("id: expected 1 to \(AdminBounds.webhookID) bytes")
+        }
+        return text
+    }
+
+    private func since(_ body: JSONFields) throws(Problem) -> Milliseconds? {
+        guard let value = body["since"] else { return nil }
+        guard let time = value.integer, time >= 0 else {
+            throw .badRequest("since: expected milliseconds since 1970")
+        }
+        return time
     }
 
     private func signOut(_ user: UserID, _ device: DeviceID?, _ id: RequestID) -> RelayedRequest {

@@ -58,6 +58,7 @@ package final class Gateway: Sendable {
 
     /// The parts of the store that a gateway reads.
     package typealias Store = any RecordStore & BrokerStore & TimelineStore & RegistrationStore & AdminStore
+        & OutboxStore
 
     /// The reason why the gateway cannot start.
     package struct SetupError: Error, CustomStringConvertible {

@@ -19,6 +19,10 @@ enum Operation {
     case act(AdminAct, AuditEntry)
     /// A part of the devices that are online.
     case online(after: String?, count: Int)
+    /// The webhook endpoints.
+    case webhooks
+    /// A part of an endpoint's dead letters.
+    case deadLetters(EndpointName, after: String?, count: Int)
     /// A part of the audit log.
     case audit(after: String?, count: Int)
     /// The stream of the user's events from now on.
@@ -95,7 +99,12 @@ struct Asked {
             )
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
-        case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel: return try adminAct(newID)
+        case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel, .adminReplay:
+            return try adminAct(newID)
+        case .adminWebhooks: return .webhooks
+        case .adminDeadLetters:
+            return .deadLetters(
+                try endpoint, after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
         case .adminOnline: return .online(after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
         case .adminAudit: return .audit(after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
         case .ringCheck: return .ring(try ring(isRejected: false))
@@ -151,7 +160,8 @@ struct Asked {
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
             .zegoEvents, .adminOnline, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
-            .adminEnable, .adminLogLevel, .adminAudit, .description, .healthy, .ready, .metrics:
+            .adminEnable, .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit, .description,
+            .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }

@@ -41,6 +41,7 @@ struct Problem: Error, Equatable {
         403, "forbidden", "the token's role is not admin; expected an administrator's token")
     static let disabledUser = Problem(403, "forbidden", "an administrator has disabled this user")
     static let unknownPath = Problem(404, "notFound", "unknown path")
+    static let unknownEndpoint = Problem(404, "notFound", "there is no webhook endpoint of this name")
     static let noPage = Problem(
         404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")
     /// The same refusal for every mistake in a ring check, so that strangers do not learn which calls exist.

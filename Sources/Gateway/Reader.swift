@@ -34,6 +34,8 @@ final class Reader {
         /// An act of an administrator.
         case act(AdminAct, AuditEntry)
         case online(after: String?, count: Int)
+        case webhooks
+        case deadLetters(EndpointName, after: String?, count: Int)
         case audit(after: String?, count: Int)
         /// A heartbeat, passed on if the call is still the call of its sender.
         case heartbeat(RelayedRequest, CallID)
@@ -151,6 +153,9 @@ final class Reader {
                 }
             case .act(let act, let entry): try await perform(act, entry, asker)
             case .online(let place, let count): asker.respond(try await online(after: place, count))
+            case .webhooks: asker.respond(try await WebhookDesk(store).endpoints())
+            case .deadLetters(let endpoint, let place, let count):
+                asker.respond(try await WebhookDesk(store).deadLetters(of: endpoint, after: place, count))
             case .audit(let place, let count):
                 let page = try await store.audit(after: place, limit: count)
                 asker.respond(
@@ -205,6 +210,11 @@ final class Reader {
             let time = try await note(entry)
             try await store.set(LogLevelOrder(time: time, level: level))
             return asker.respond(HTTPResponse(204))
+        case .replay(let name, let webhookID, let since):
+            let desk = WebhookDesk(store)
+            guard let endpoint = try await desk.endpoint(name) else { return asker.refuse(.unknownEndpoint) }
+            try await note(entry)
+            return asker.respond(try await desk.replay(endpoint, webhookID: webhookID, since: since))
         case .enable(let user):
             try await note(entry)
             _ = try await store.set(user, isDisabled: false)

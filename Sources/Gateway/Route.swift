@@ -41,6 +41,9 @@ package enum Route: String, CaseIterable, Sendable {
     case adminDisable = "POST /v1/admin/users/{userID}/disable"
     case adminEnable = "POST /v1/admin/users/{userID}/enable"
     case adminLogLevel = "PUT /v1/admin/log-level"
+    case adminWebhooks = "GET /v1/admin/webhooks"
+    case adminDeadLetters = "GET /v1/admin/webhooks/{name}/dead"
+    case adminReplay = "POST /v1/admin/webhooks/{name}/replay"
     case adminAudit = "GET /v1/admin/audit"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
@@ -76,7 +79,7 @@ package enum Route: String, CaseIterable, Sendable {
         switch self {
         case .adminOnline, .adminCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
             .adminEnable,
-            .adminLogLevel, .adminAudit:
+            .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit:
             true
         default: false
         }

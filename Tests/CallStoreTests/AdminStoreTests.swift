@@ -143,5 +143,8 @@ import Testing
         #expect(AuditEntry(Array(#"{"time":1,"id":"a","actor":"b","act":"dance"}"#.utf8)) == nil)
         let entry = entry(1_790_000_000_000, "e")
         #expect(AuditEntry(entry.encoded()) == entry)
+        var replay = AuditEntry(time: 1, id: "r", actor: "olivia", act: .replay)
+        (replay.endpoint, replay.webhookID, replay.since) = (EndpointName("rooms:main"), "c_2", 7)
+        #expect(AuditEntry(replay.encoded()) == replay)
     }
 }

@@ -16,6 +16,7 @@ from conftest import Rig
 from harness import STORES, Attempt, RedisServer, SecureBroker, Service, World, now_ms, ring, run, talk, wait_until
 from harness.gateway import Answer, Gateway
 from harness.processes import free_port
+from harness.receiver import Receiver
 
 
 class Administered(World):
@@ -136,6 +137,7 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     paths = [
         ("GET", "online"), ("PUT", "log-level"), ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
         ("GET", "users/alice/calls"), ("GET", "users/alice/devices"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
+        ("GET", "webhooks"), ("GET", "webhooks/app/dead"), ("POST", "webhooks/app/replay"),
     ]  # fmt: skip
     count = len(world.audit())
     for method, path in paths:
@@ -251,6 +253,74 @@ def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_pa
         wait_until(lambda: alice.start("call.get", callID=call).wait(5)["ok"], 5, "the user is served again")
     finally:
         gateway.stop()
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_dead_letters_are_seen_and_sent_again(rig: Rig, redis_server: RedisServer, tmp_path: Path, store: str) -> None:
+    """The same as `bellwire webhooks` shows and does (test_webhooks.py)."""
+    receiver = Receiver(tmp_path / "receiver", lambda _id, _body: 503)
+    common = {} if store == "SQLite" else {"store": redis_server.url, "redis_prefix": tmp_path.name}
+    world = rig.world(webhooks=str(receiver.settings(events=["call.*"], retryFor=0)), **common)
+    prefix = {"redis_prefix": tmp_path.name} if common else {}
+    gateway = Gateway(tmp_path, world.broker.url, world.service.store, **prefix).start()
+    token = gateway.make_token("olivia", role="admin")
+
+    def ask(method: str, path: str, body: Any = None) -> Answer:
+        return gateway.ask(method, f"/v1/admin/{path}", body, token=token)
+
+    def endpoint() -> dict[str, Any]:
+        [endpoint] = ask("GET", "webhooks").ok()["endpoints"]
+        return endpoint
+
+    def dead(count: int) -> list[str]:
+        found: list[str] = []
+        cursor = "0"
+        while True:
+            page = ask("GET", f"webhooks/app/dead?count={count}&cursor={cursor}").ok()
+            assert len(page["letters"]) <= count
+            found += [letter["id"] for letter in page["letters"]]
+            cursor = page["cursor"]
+            if cursor == "0":
+                return found
+
+    try:
+        alice, bob = world.phones("alice", "bob")
+        call = talk(alice, bob)
+        alice.end(call)
+        ids = [f"{call}_{number}" for number in range(1, alice.get(call)["revision"] + 1)]
+        wait_until(lambda: dead(100) == ids, 20, "dead letters")
+        for count in (1, 2, len(ids)):
+            assert dead(count) == ids
+        known = endpoint()
+        assert (known["name"], known["turnedOff"], known["waiting"], known["dead"]) == ("app", False, 0, len(ids))
+        assert known["events"] == ["call.*"] and known["bytes"] > 0
+        wait_until(lambda: endpoint().get("lastAttempt") == "HTTP 503", 20, "the last attempt is noted")
+        receiver.judge = lambda _id, _body: 200
+        time = ask("GET", "webhooks/app/dead?count=1&cursor=nonsense").ok()["letters"][0]["time"]
+        assert ask("POST", "webhooks/app/replay", {"id": "none"}).ok() == {"replayed": 0, "more": False, "turnedOff": False}
+        assert ask("POST", "webhooks/app/replay", {"since": 99_999_999_999_999}).ok()["replayed"] == 0
+        assert ask("POST", "webhooks/app/replay", {"id": ids[1], "since": time}).ok()["replayed"] == 1
+        wait_until(lambda: [event.id for event in receiver.taken] == [ids[1]], 10, "the one that was asked for")
+        assert ask("POST", "webhooks/app/replay").ok()["replayed"] == len(ids) - 1
+        wait_until(lambda: sorted(event.id for event in receiver.taken) == ids, 10, "all of them")
+        wait_until(lambda: (endpoint()["waiting"], endpoint()["dead"]) == (0, 0), 5, "nothing is left")
+        acts = ask("GET", "audit").ok()["entries"]
+        assert [{name: entry.get(name) for name in ("act", "endpoint", "webhookID", "since")} for entry in acts] == [
+            {"act": "replay", "endpoint": "app", "webhookID": None, "since": None},
+            {"act": "replay", "endpoint": "app", "webhookID": ids[1], "since": time},
+            {"act": "replay", "endpoint": "app", "webhookID": None, "since": 99_999_999_999_999},
+            {"act": "replay", "endpoint": "app", "webhookID": "none", "since": None},
+        ]
+        for path in ("other", "no%20name"):
+            ask("GET", f"webhooks/{path}/dead").problem(404, "notFound")
+            ask("POST", f"webhooks/{path}/replay").problem(404, "notFound")
+        for body in ({"id": 7}, {"id": ""}, {"id": "x" * 257}, {"since": -1}, {"since": "yesterday"}, []):
+            ask("POST", "webhooks/app/replay", body).problem(400, "badRequest")
+        assert ask("GET", "audit").ok()["entries"] == acts
+    finally:
+        gateway.stop()
+        receiver.stop()
+        assert not receiver.problems
 
 
 def test_the_command_line(world: Administered) -> None:

@@ -13,6 +13,7 @@ from harness import Device, World, talk, wait_until
 from harness.accessibility import RULES
 from harness.gateway import Gateway
 from harness.page import MISSING, WATCH, Browser, Page
+from harness.receiver import Receiver
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"there is no {', '.join(MISSING)}"),
@@ -211,6 +212,8 @@ def test_a_user_is_signed_out_disabled_and_enabled(page: AdminPage, rig: Rig, tm
         page.act("Sign out everywhere")
         page.expect(f"{alice.user} is signed out.")
         page.wait(lambda: refreshed(page) and not any(row[1] == "yes" for row in page.table("Devices")), 5, "no device is online")
+        page.go("webhooks")
+        page.expect_text("Webhooks", "0 in all")
         page.go("log")
         page.act("Set the level")
         page.expect("All processes log at this level within 5 s.")
@@ -220,3 +223,36 @@ def test_a_user_is_signed_out_disabled_and_enabled(page: AdminPage, rig: Rig, tm
         page.expect_notice("no such call (callNotFound)")
     finally:
         gateway.stop()
+
+
+def test_dead_letters_are_sent_again(page: AdminPage, rig: Rig, tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "receiver", lambda _id, _body: 503)
+    own = rig.world(webhooks=str(receiver.settings(events=["call.*"], retryFor=0)))
+    gateway = Gateway(tmp_path, own.broker.url, own.service.store, "own").start()
+    try:
+        alice, bob = own.phones("alice", "bob")
+        call = talk(alice, bob)
+        alice.end(call)
+        last = alice.get(call)["revision"]
+        page.driver.get(f"http://127.0.0.1:{gateway.port}/admin/#webhooks")
+        page.sign_in(gateway.make_token("olivia", role="admin"))
+
+        def given_up() -> bool:
+            rows = page.table("Endpoints")
+            return refreshed(page) and [(row[0], row[1], row[4]) for row in rows] == [("app", "on", str(last))]
+
+        page.wait(given_up, 10, "dead letters")
+        check_rules(page, "the endpoints")
+        receiver.judge = lambda _id, _body: 200
+        page.find("link", "app").click()
+        page.wait(lambda: [row[1] for row in page.table("Dead letters")] == [f"{call}_{number + 1}" for number in range(last)], 5, "the ids")
+        check_rules(page, "an endpoint")
+        page.act("Send again")
+        page.expect("1 to be sent again.")
+        wait_until(lambda: [event.id for event in receiver.taken] == [f"{call}_1"], 10, "the first")
+        page.act("Send all again")
+        page.expect(f"{last - 1} to be sent again.")
+        wait_until(lambda: len(receiver.taken) == last, 10, "all")
+    finally:
+        gateway.stop()
+        receiver.stop()

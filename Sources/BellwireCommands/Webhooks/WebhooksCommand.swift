@@ -216,8 +216,3 @@ private struct OpenOutbox {
         return letters.filter { letter in wanted.id.map { $0 == letter.webhookID } ?? true }
     }
 }
-
-extension DeadLetter {
-    /// The webhook id; nil when this version cannot read the record.
-    fileprivate var webhookID: String? { WebhookEvent(stored: record, id)?.id }
-}

@@ -11,3 +11,8 @@ package struct WebhookEvent: Equatable, Sendable {
     /// A JSON object.
     package let data: [UInt8]
 }
+
+extension DeadLetter {
+    /// The webhook id; nil when this version cannot read the record.
+    package var webhookID: String? { WebhookEvent(stored: record, id)?.id }
+}

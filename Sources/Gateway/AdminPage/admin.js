@@ -273,6 +273,21 @@ const views = {
     ];
   },
 
+  async webhooks(name) {
+    const { endpoints, omitted } = await ask("GET", ["webhooks"]);
+    if (name) return endpointView(name, endpoints.find((endpoint) => endpoint.name === name));
+    const columns = ["Endpoint", "State", "Waiting", "The oldest", "Dead letters", "Bytes", "Last attempt", "Events"];
+    const rows = table("Endpoints", columns);
+    for (const { name, turnedOff, waiting, oldest, dead, bytes, lastAttempt, events } of endpoints) {
+      rows.add(
+        make("a", { href: place("webhooks", name) }, foreign(name)), turnedOff ? "off (it answered 410)" : "on",
+        String(waiting), moment(oldest), String(dead), String(bytes), foreign(lastAttempt), foreign(events.join(" ")));
+    }
+    rows.element.hidden = endpoints.length === 0;
+    const count = omitted ? `${endpoints.length}, and ${omitted} more` : `${endpoints.length} in all`;
+    return [make("h2", {}, "Webhooks"), make("p", { class: "hint" }, count), rows.element];
+  },
+
   async audit() {
     const load = (cursor) => ask("GET", ["audit"], { query: page(cursor) });
     const row = (entry) => {
@@ -296,6 +311,31 @@ const views = {
     ];
   },
 };
+
+/** An endpoint with its dead letters. The endpoint may have left the list. */
+async function endpointView(name, endpoint) {
+  const replayed = ({ replayed, more, turnedOff }) => [
+    `${replayed} to be sent again.`, more ? " There are more: send again." : "",
+    turnedOff ? " The endpoint is off, so they become dead letters again; turn it on by bellwire webhooks on." : "",
+  ];
+  const replay = (verb, question, body) => actButton(verb, question,
+    (options) => ask("POST", ["webhooks", name, "replay"], { body, ...options }), replayed, "primary");
+  const load = async (cursor) => {
+    const { letters, cursor: next } = await ask("GET", ["webhooks", name, "dead"], { query: page(cursor) });
+    return { entries: letters, cursor: next };
+  };
+  const row = ({ id, time }) => [
+    moment(time), foreign(id ?? "unreadable"),
+    id ? replay("Send again", ["Send ", foreign(id), " again?"], { id, since: time }) : "",
+  ];
+  const letters = await list("Dead letters", ["Time", "Webhook id", "Act"], load, row);
+  return [
+    make("h2", {}, "Endpoint ", foreign(name)),
+    make("p", {}, endpoint?.turnedOff ? "off (it answered 410)" : "on"),
+    replay("Send all again", ["Send all dead letters of ", foreign(name), " again?"], {}),
+    letters,
+  ];
+}
 
 function callCells({ callID, state, endReason, inviter, members, createdAt, endedAt }) {
   const others = members.filter(({ userID }) => userID !== inviter);
