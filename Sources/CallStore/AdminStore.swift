@@ -87,6 +87,18 @@ package struct AuditPage: Equatable, Sendable {
     }
 }
 
+/// A part of the calls that have a deadline.
+package struct CallIDPage: Equatable, Sendable {
+    package let calls: [CallID]
+    /// The place behind the page; nil for the last page.
+    package let next: String?
+
+    package init(_ calls: [CallID], next: String?) {
+        self.calls = calls
+        self.next = next
+    }
+}
+
 /// What administrators have set for all processes of a deployment.
 package struct AdminSettings: Equatable, Sendable {
     package var disabledUsers: Set<UserID> = []
@@ -144,6 +156,12 @@ package protocol AdminStore: UserStore {
     /// is nil for the first page, or the `next` of the page before. A page has about `limit` devices, and may have none
     /// although further pages follow.
     func online(after place: String?, limit: Int) async throws(StoreError) -> DevicePage
+
+    /// Returns calls that have a deadline, in some order: every live call has one, and so has an ended call until its
+    /// devices know of the end. The pages have at least the calls that had a deadline from the first page to the last.
+    /// `place` is nil for the first page, or the `next` of the page before. A page has about `limit` calls, and may have
+    /// none although further pages follow.
+    func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage
 
     /// Adds an entry. An administrator's act follows only when its entry is written.
     func add(_ entry: AuditEntry) async throws(StoreError)

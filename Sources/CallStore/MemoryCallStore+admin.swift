@@ -13,6 +13,13 @@ extension MemoryCallStore: AdminStore {
         return DevicePage(devices, next: all.count > limit ? devices.last.map { "\($0.device)" } : nil)
     }
 
+    package func callsWithDeadline(after place: String?, limit: Int) -> CallIDPage {
+        let all = contents.entries.filter { $0.value.deadline != nil }.keys.compactMap(\.callID)
+            .filter { place == nil || $0.string > place! }.sorted { $0.string < $1.string }
+        let calls = Array(all.prefix(limit))
+        return CallIDPage(calls, next: all.count > limit ? calls.last?.string : nil)
+    }
+
     package func set(_ logLevel: LogLevelOrder) { contents.adminSettings.logLevel = logLevel }
 
     package func set(_ user: UserID, isDisabled: Bool) -> Bool {

@@ -19,6 +19,8 @@ enum Operation {
     case act(AdminAct, AuditEntry)
     /// A part of the devices that are online.
     case online(after: String?, count: Int)
+    /// A part of the live calls.
+    case liveCalls(after: String?, count: Int)
     /// The webhook endpoints.
     case webhooks
     /// A part of an endpoint's dead letters.
@@ -101,6 +103,8 @@ struct Asked {
             return .token(user, device, milliseconds: try life(body))
         case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel, .adminReplay:
             return try adminAct(newID)
+        case .adminLiveCalls:
+            return .liveCalls(after: cursor, count: max(1, min(try count() ?? 20, AdminBounds.page)))
         case .adminWebhooks: return .webhooks
         case .adminDeadLetters:
             return .deadLetters(
@@ -159,7 +163,8 @@ struct Asked {
                 payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
-            .zegoEvents, .adminOnline, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+            .zegoEvents, .adminOnline, .adminLiveCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut,
+            .adminDisable,
             .adminEnable, .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit, .description,
             .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")

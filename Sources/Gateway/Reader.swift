@@ -34,6 +34,7 @@ final class Reader {
         /// An act of an administrator.
         case act(AdminAct, AuditEntry)
         case online(after: String?, count: Int)
+        case liveCalls(after: String?, count: Int)
         case webhooks
         case deadLetters(EndpointName, after: String?, count: Int)
         case audit(after: String?, count: Int)
@@ -153,6 +154,7 @@ final class Reader {
                 }
             case .act(let act, let entry): try await perform(act, entry, asker)
             case .online(let place, let count): asker.respond(try await online(after: place, count))
+            case .liveCalls(let place, let count): asker.respond(try await liveCalls(after: place, count))
             case .webhooks: asker.respond(try await WebhookDesk(store).endpoints())
             case .deadLetters(let endpoint, let place, let count):
                 asker.respond(try await WebhookDesk(store).deadLetters(of: endpoint, after: place, count))
@@ -187,6 +189,31 @@ final class Reader {
                         writer.field("device", presence.device.deviceID.string)
                         writer.field("since", presence.since)
                         writer.field("broker", presence.broker)
+                    }
+                }
+            }
+            writer.field("cursor", page.next ?? Answer.lastCursor)
+        }
+    }
+
+    /// Returns live calls in short: a call itself may have many members with data.
+    private func liveCalls(after place: String?, _ count: Int) async throws(StoreError) -> HTTPResponse {
+        let page = try await store.callsWithDeadline(after: place, limit: count)
+        let calls = try await store.load(page.calls).compactMap { stored -> CallSnapshot? in
+            guard case .call(let call)? = stored?.record, call.isLive else { return nil }
+            return call.snapshot
+        }
+        return .json(200) { writer in
+            writer.array("calls") { writer in
+                for call in calls {
+                    writer.object { writer in
+                        writer.field("callID", call.callID.string)
+                        writer.field("state", call.state.rawValue)
+                        writer.field("inviter", call.inviter.string)
+                        writer.field("createdAt", call.createdAt)
+                        writer.array("members") { writer in
+                            for member in call.members { writer.string(member.userID.string) }
+                        }
                     }
                 }
             }

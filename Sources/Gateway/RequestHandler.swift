@@ -134,6 +134,8 @@ final class RequestHandler: Sendable {
             try hand(reader, AskedQuestion(question: .online(after: place, count: count), asker: asker))
         case .audit(let place, let count):
             try hand(reader, AskedQuestion(question: .audit(after: place, count: count), asker: asker))
+        case .liveCalls(let place, let count):
+            try hand(reader, AskedQuestion(question: .liveCalls(after: place, count: count), asker: asker))
         case .webhooks: try hand(reader, AskedQuestion(question: .webhooks, asker: asker))
         case .deadLetters(let endpoint, let place, let count):
             let question = Reader.Question.deadLetters(endpoint, after: place, count: count)

@@ -33,6 +33,7 @@ package enum Route: String, CaseIterable, Sendable {
     case zegoHeartbeat = "POST /call/heartbeat"
     case zegoEvents = "GET /call/events"
     case adminOnline = "GET /v1/admin/online"
+    case adminLiveCalls = "GET /v1/admin/calls"
     case adminCalls = "GET /v1/admin/users/{userID}/calls"
     case adminDevices = "GET /v1/admin/users/{userID}/devices"
     case adminCall = "GET /v1/admin/calls/{callID}"
@@ -77,7 +78,8 @@ package enum Route: String, CaseIterable, Sendable {
     /// Whether an administrator sends this request (docs/operations.md, Acting on calls and users).
     var isAdmin: Bool {
         switch self {
-        case .adminOnline, .adminCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut, .adminDisable,
+        case .adminOnline, .adminLiveCalls, .adminCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut,
+            .adminDisable,
             .adminEnable,
             .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit:
             true

@@ -48,6 +48,36 @@ extension RedisCallStore: AdminStore {
         return DevicePage(found, next: "\(server).\(cursor)")
     }
 
+    /// The due index is scanned, a partition after the other. A place is the number of the partition, a dot, and Redis's
+    /// cursor there.
+    package func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage {
+        let parts = place?.split(separator: ".").map(String.init) ?? []
+        var (partition, cursor) = (0, "0")
+        if parts.count == 2, let number = Int(parts[0]), number >= 0, UInt64(parts[1]) != nil {
+            (partition, cursor) = (number, parts[1])
+        }
+        var found: [CallID] = []
+        for _ in 0..<Bounds.partitions where partition < Bounds.partitions && found.count < limit {
+            var scan = try session.pipeline()
+            scan.command("ZSCAN", 4) {
+                $0.add(prefix(ofPartition: partition) + "due".utf8)
+                $0.add(cursor)
+                $0.add("COUNT")
+                $0.add(Bounds.keysPerScan)
+            }
+            let reply = try await session.run(scan)[0]
+            guard let answer = reply.array, answer.count == 2, let next = answer[0].bytes?.text else {
+                throw reply.unexpected
+            }
+            found += try answer[1].pairs().compactMap { entry in
+                entry.name.text.flatMap { RecordID($0) }?.callID
+            }
+            if next == "0" { partition += 1 }
+            cursor = next
+        }
+        return CallIDPage(found, next: partition < Bounds.partitions ? "\(partition).\(cursor)" : nil)
+    }
+
     package func set(_ logLevel: LogLevelOrder) async throws(StoreError) {
         var pipeline = try session.pipeline()
         pipeline.command("SET", 2) {

@@ -33,6 +33,18 @@ extension SQLiteCallStore: AdminStore {
             next: found.count < limit ? nil : found.last.map { "\($0.device.deviceID)/\($0.device.userID)" })
     }
 
+    package func callsWithDeadline(after place: String?, limit: Int) throws(StoreError) -> CallIDPage {
+        // The index has the calls with a deadline alone; the table has ended calls for days.
+        let found = try database.query(
+            """
+            SELECT call, call_id FROM calls INDEXED BY calls_by_deadline WHERE deadline IS NOT NULL AND call>?
+            ORDER BY call LIMIT ?
+            """, .integer(place.flatMap { Int64($0) } ?? 0), .integer(Int64(limit))
+        ) { row in (number: row.integer(0), id: RecordID(row.text(1))) }
+        return CallIDPage(
+            found.compactMap { $0.id?.callID }, next: found.count < limit ? nil : found.last.map { "\($0.number)" })
+    }
+
     package func set(_ logLevel: LogLevelOrder) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             try database.execute("CREATE TABLE IF NOT EXISTS log_level(one INTEGER PRIMARY KEY, level BLOB NOT NULL)")

@@ -119,6 +119,35 @@ import Testing
                 == [])
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func callsWithADeadlineAreListedInPages(_ kind: StoreKind) throws {
+        let test = try kind.open()
+        let calls = (0..<300).map { call("c\($0)") }
+        let withDeadline = calls.enumerated().filter { $0.offset % 3 > 0 }.map(\.element.callID)
+        _ = try test.store.commit(
+            calls.map { call in
+                let deadline: Milliseconds? = withDeadline.contains(call.callID) ? 5_000 : nil
+                return Commit(
+                    .call(call.callID), record: .call(call), expected: 0, deadline: deadline, expiresAt: nil)
+            })
+        for limit in [1, 7, 1_000] {
+            var found: [CallID] = []
+            var place: String?
+            repeat {
+                let page = try test.store.audit { store throws(StoreError) in
+                    try await store.callsWithDeadline(after: place, limit: limit)
+                }
+                found += page.calls
+                place = page.next
+            } while place != nil
+            #expect(found.sorted() == withDeadline.sorted())
+        }
+        let first = try test.store.audit { store throws(StoreError) in
+            try await store.callsWithDeadline(after: "nonsense", limit: 1_000)
+        }
+        #expect(kind == .memory || !first.calls.isEmpty, "a place that no page has named")
+    }
+
     @Test func theListIsBounded() {
         let users = (1..<DisabledUsers.most).map { UserID("u\($0)")! }
         let full = DisabledUsers(Set(users)).adding(UserID("last")!)

@@ -18,8 +18,9 @@ import Testing
     /// Every route that changes something is named here: a new one is to be thought about.
     @Test func onlyWhatChangesNothingAnswersHead() {
         let answering: [Route] = [
-            .call, .trace, .history, .user, .devices, .adminOnline, .adminCalls, .adminDevices, .adminCall,
-            .adminWebhooks, .adminDeadLetters, .adminAudit, .description, .healthy, .ready, .metrics,
+            .call, .trace, .history, .user, .devices, .adminOnline, .adminLiveCalls, .adminCalls,
+            .adminDevices, .adminCall, .adminWebhooks, .adminDeadLetters, .adminAudit, .description, .healthy, .ready,
+            .metrics,
         ]
         #expect(Route.allCases.filter(\.answersHead) == answering)
         #expect(Route.find("HEAD", ["v1", "ring", "c"]) == .wrongMethod(allowed: ["GET", "OPTIONS"]))

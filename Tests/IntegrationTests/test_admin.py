@@ -137,7 +137,7 @@ def test_a_token_opens_its_own_paths_alone(world: Administered) -> None:
     paths = [
         ("GET", "online"), ("PUT", "log-level"), ("POST", "users/alice/disable"), ("POST", "users/alice/enable"),
         ("GET", "users/alice/calls"), ("GET", "users/alice/devices"), ("GET", "calls/c"), ("POST", "calls/c/end"), ("POST", "users/alice/sign-out"), ("GET", "audit"),
-        ("GET", "webhooks"), ("GET", "webhooks/app/dead"), ("POST", "webhooks/app/replay"),
+        ("GET", "calls"), ("GET", "webhooks"), ("GET", "webhooks/app/dead"), ("POST", "webhooks/app/replay"),
     ]  # fmt: skip
     count = len(world.audit())
     for method, path in paths:
@@ -210,6 +210,34 @@ def test_the_devices_that_are_online_are_listed(world: Administered) -> None:
         assert (gone.user, "phone") not in found
     status, out, _ = world.admin("online", "--count", "100")
     assert status == 0 and (phones[0].user, "phone") in [(d["userID"], d["device"]) for d in json.loads(out)["devices"]]
+
+
+def test_live_calls_are_listed(world: Administered) -> None:
+    alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
+    active, ringing, ended = talk(alice, bob), ring(carol, dave), talk(*world.phones("erin", "frank"))
+    waiting = alice.message(bob, {"text": "is no call"})
+    assert world.ask("POST", f"calls/{ended}/end").status == 200
+
+    def live(count: int) -> dict[str, dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor = "0"
+        for _ in range(200):
+            page = world.ask("GET", f"calls?count={count}&cursor={quote(cursor)}").ok()
+            found += page["calls"]
+            cursor = page["cursor"]
+            if cursor == "0":
+                return {call["callID"]: call for call in found}
+        raise AssertionError("the pages have no end")
+
+    for count in (1, 3, 100):
+        calls = live(count)
+        assert {active, ringing} <= set(calls) and not {ended, waiting} & set(calls)
+        assert calls[active]["members"] == [alice.user, bob.user] and calls[active]["inviter"] == alice.user
+        assert (calls[active]["state"], calls[ringing]["state"]) == ("active", "ringing")
+    status, out, _ = world.admin("live", "--count", "100")
+    assert status == 0 and json.loads(out)["calls"] is not None
+    world.ask("GET", "calls?count=x").problem(400, "badRequest")
+    assert world.ask("GET", "calls?cursor=nonsense").status == 200
 
 
 def test_the_log_of_all_processes_follows(world: Administered) -> None:

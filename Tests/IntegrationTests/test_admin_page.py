@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from conftest import Rig
-from harness import Device, World, talk, wait_until
+from harness import World, talk, wait_until
 from harness.accessibility import RULES
 from harness.gateway import Gateway
 from harness.page import MISSING, WATCH, Browser, Page
@@ -143,7 +143,12 @@ def test_a_live_call_is_seen_and_ended(signed_in: AdminPage, world: World, gatew
     for phone in (alice, bob):
         phone.ok("user.update", name=f"</td><script>dirty.push(2)</script>{HOSTILE}")
     call = talk(alice, bob)
-    find_in_pages(page, alice)
+    find_in_pages(page, call)
+    assert next(row[:4] for row in page.table("Calls") if row[0] == call) == [call, "active", alice.user, bob.user]
+    check_rules(page, "live calls")
+    page.go("online")
+    page.expect_text("Devices")
+    find_in_pages(page, alice.user)
     check_rules(page, "online")
     page.find("link", alice.user).click()
     page.expect_text(f"User {alice.user}", "This user is not disabled")
@@ -172,14 +177,14 @@ def test_a_live_call_is_seen_and_ended(signed_in: AdminPage, world: World, gatew
     check_rules(page, "the audit log")
 
 
-def find_in_pages(page: AdminPage, phone: Device) -> None:
+def find_in_pages(page: AdminPage, link: str) -> None:
     def found() -> bool:
-        if page.has("link", phone.user):
+        if page.has("link", link):
             return True
         page.press("More" if page.has("button", "More") else "Refresh")
         return False
 
-    page.wait(found, 10, "the user is online")
+    page.wait(found, 10, f"the entry {link}")
 
 
 def refreshed(page: AdminPage) -> bool:

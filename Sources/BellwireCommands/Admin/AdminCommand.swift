@@ -20,6 +20,9 @@ package enum AdminCommand {
     private static let online = Command(
         name: "admin online", arguments: "", summary: "Prints devices that are online, in no order.",
         options: options + pages, positionals: 0...0)
+    private static let live = Command(
+        name: "admin live", arguments: "", summary: "Prints live calls, in no order.", options: options + pages,
+        positionals: 0...0)
     private static let calls = Command(
         name: "admin calls", arguments: "USER", summary: "Prints a user's calls, the newest first.",
         options: options + pages, positionals: 1...1)
@@ -59,10 +62,11 @@ package enum AdminCommand {
         options: options + pages, positionals: 0...0)
 
     private static let usage = """
-        usage: bellwire admin online|calls|call|end|sign-out|disable|enable|log-level|audit --gateway URL --token-file FILE
+        usage: bellwire admin online|live|calls|call|end|sign-out|disable|enable|log-level|audit --gateway URL --token-file FILE
 
         commands:
           admin online     the devices that are online
+          admin live       the live calls
           admin calls      a user's calls
           admin call       a call with its timeline
           admin end        end a call for all
@@ -79,6 +83,7 @@ package enum AdminCommand {
         let name = words.isEmpty ? "" : words.removeFirst()
         switch name {
         case "online": return try ask(online, words) { try (.get, "online\(page($0))", nil) }
+        case "live": return try ask(live, words) { try (.get, "calls\(page($0))", nil) }
         case "calls": return try ask(calls, words) { try (.get, "users/\(user($0))/calls\(page($0))", nil) }
         case "call": return try ask(call, words) { (.get, "calls/\(percentEncoded($0.positionals[0]))", nil) }
         case "end":
@@ -109,7 +114,7 @@ package enum AdminCommand {
         default:
             throw UsageError(
                 """
-                bellwire admin: expected online, calls, call, end, sign-out, disable, enable, log-level or audit; \
+                bellwire admin: expected online, live, calls, call, end, sign-out, disable, enable, log-level or audit; \
                 see bellwire admin --help
                 """)
         }

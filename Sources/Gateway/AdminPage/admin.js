@@ -207,6 +207,17 @@ const views = {
     ];
   },
 
+  async live() {
+    const load = async (cursor) => {
+      const { calls, cursor: next } = await ask("GET", ["calls"], { query: page(cursor) });
+      return { entries: calls, cursor: next };
+    };
+    const row = ({ callID, state, inviter, members, createdAt }) => [
+      callLink(callID), state, userLink(inviter), usersBut(inviter, members), moment(createdAt),
+    ];
+    return [make("h2", {}, "Live calls"), await list("Calls", ["Call", "State", "Caller", "Members", "Created"], load, row)];
+  },
+
   async user(user) {
     if (!user) return [make("h2", {}, "User"), finder("user", "User id")];
     const { devices, disabled } = await ask("GET", ["users", user, "devices"]);
@@ -337,11 +348,12 @@ async function endpointView(name, endpoint) {
   ];
 }
 
+const usersBut = (one, users) => users.filter((user) => user !== one).flatMap((user) => [userLink(user), " "]);
+
 function callCells({ callID, state, endReason, inviter, members, createdAt, endedAt }) {
-  const others = members.filter(({ userID }) => userID !== inviter);
   return [
     callLink(callID), endReason ? `${state}: ${endReason}` : state, userLink(inviter),
-    others.flatMap(({ userID }) => [userLink(userID), " "]), moment(createdAt), moment(endedAt),
+    usersBut(inviter, members.map(({ userID }) => userID)), moment(createdAt), moment(endedAt),
   ];
 }
 
@@ -381,9 +393,9 @@ function details(entry) {
 function wanted() {
   try {
     const [view, ...ids] = location.hash.slice(1).split("/").map(decodeURIComponent);
-    return Object.hasOwn(views, view) ? [view, ...ids] : ["online"];
+    return Object.hasOwn(views, view) ? [view, ...ids] : ["live"];
   } catch {
-    return ["online"];
+    return ["live"];
   }
 }
 
