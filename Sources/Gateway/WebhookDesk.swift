@@ -68,9 +68,16 @@ struct WebhookDesk {
     func replay(
         _ endpoint: KeptEndpoint, webhookID: String?, since: Milliseconds
     ) async throws(StoreError) -> HTTPResponse {
-        let limit = webhookID == nil ? AdminBounds.replayed + 1 : AdminBounds.searched
-        let found = try await store.deadLetters(endpoint.name, since: since, limit: limit)
-        let wanted = webhookID.map { id in found.filter { $0.webhookID == id } } ?? found
+        var wanted = try await store.deadLetters(endpoint.name, since: since, limit: AdminBounds.replayed + 1)
+        if let webhookID {
+            let isAll = wanted.count <= AdminBounds.replayed
+            wanted = wanted.filter { $0.webhookID == webhookID }
+            // Whoever names the time of the letter as well spares the store the search among all.
+            if wanted.isEmpty, !isAll {
+                wanted = try await store.deadLetters(endpoint.name, since: since, limit: AdminBounds.searched)
+                    .filter { $0.webhookID == webhookID }
+            }
+        }
         let letters = Array(wanted.prefix(AdminBounds.replayed))
         var count = 0
         for start in stride(from: 0, to: letters.count, by: AdminBounds.replayedInOneStep) {

@@ -19,6 +19,7 @@ from conftest import Rig
 from harness import PROJECT, STORES, Deploy, RedisServer, World, call_id, change_in, member, talk, wait_until
 from harness.gateway import Gateway, user_path
 from harness.openapi import OpenAPI
+from harness.processes import free_port
 
 
 @dataclass(frozen=True)
@@ -742,13 +743,14 @@ def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
     certificates = tmp_path / "certs"
     subprocess.run([PROJECT / "scripts/dev-certs", certificates], check=True, capture_output=True)
     world = sqlite.world
-    flags = {"http_cert": str(certificates / "broker.crt"), "http_key": str(certificates / "broker.key")}
+    admin = free_port()
+    flags = {"http_cert": str(certificates / "broker.crt"), "http_key": str(certificates / "broker.key"), "admin_http": f"127.0.0.1:{admin}"}
     gateway = Gateway(tmp_path, world.broker.url, world.service.store, **flags).start(ready=False)
     try:
         trust = ssl.create_default_context(cafile=certificates / "ca.crt")
 
-        def get(path: str) -> int:
-            connection = http.client.HTTPSConnection("localhost", gateway.port, context=trust, timeout=5)
+        def get(path: str, port: int = 0) -> int:
+            connection = http.client.HTTPSConnection("localhost", port or gateway.port, context=trust, timeout=5)
             try:
                 connection.request("GET", path, headers={"Authorization": f"Bearer {gateway.token}"})
                 return connection.getresponse().status
@@ -759,6 +761,8 @@ def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
 
         wait_until(lambda: get("/readyz") == 200, 10, "it serves")
         assert get("/v1/users/nobody/calls") == 200
+        assert get("/admin/", admin) == 200, "the administrators' listener has the same certificate"
+        assert gateway.get("/healthz", timeout=2, port=admin).status == 0, "plain HTTP"
         assert gateway.get("/healthz", timeout=2).status == 0, "plain HTTP"
     finally:
         gateway.stop()

@@ -148,7 +148,7 @@ function complain(text) {
 function reasonAgainstToken(refusal) {
   if (refusal.status === 401) return `The gateway does not accept this token: ${refusal.message}`;
   if (refusal.status === 403) return `This is no administrator's token: ${refusal.message}`;
-  if (refusal.status === 404) return "This gateway serves administrators at another address.";
+  if (refusal.status === 404) return "At this address the gateway does not serve /v1/admin.";
   return refusal.message;
 }
 
