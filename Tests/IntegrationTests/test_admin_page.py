@@ -137,6 +137,33 @@ def test_a_token_that_ends_leads_back_to_the_start(page: AdminPage, gateway: Gat
     page.find("button", "Sign in")
 
 
+def test_the_keyboard_is_enough(page: AdminPage, world: World, gateway: Gateway) -> None:
+    enter, escape = "\ue007", "\ue00c"
+    alice = world.phone("alice")
+    page.tab_to("Token of an administrator")
+    page.keys(gateway.make_token("olivia", role="admin"), enter)
+    page.wait(lambda: page.focused() == "Live calls", 5, "the focus is on the heading of the view")
+    page.js("document.querySelector('#places a').focus()")
+    page.tab_to("User")
+    page.keys(enter)
+    page.wait(lambda: page.has("textbox", "User id"), 5, "the field")
+    page.tab_to("User id")
+    page.keys(alice.user, enter)
+    page.expect_text(f"User {alice.user}")
+    page.tab_to("Sign out everywhere")
+    page.keys(enter)
+    page.wait(lambda: page.focused() == "Cancel", 5, "a careless key does nothing")
+    page.keys(escape)
+    page.wait(lambda: not page.all("dialog"), 5, "the question is gone")
+    assert page.table("Devices")[0][:2] == ["phone", "yes"]
+    page.tab_to("Sign out everywhere")
+    page.keys(enter)
+    page.wait(lambda: page.focused() == "Cancel", 5, "the question")
+    page.tab_to("Sign out everywhere")
+    page.keys(enter)
+    page.expect(f"{alice.user} is signed out.")
+
+
 def test_a_live_call_is_seen_and_ended(signed_in: AdminPage, world: World, gateway: Gateway) -> None:
     page = signed_in
     alice, bob = world.phones(f"{HOSTILE}a", f"{HOSTILE}b")
