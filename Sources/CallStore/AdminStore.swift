@@ -8,7 +8,7 @@ package struct AuditEntry: Equatable, Sendable {
     }
 
     /// The time of the act, in milliseconds since the epoch, by the store's clock.
-    package let time: Milliseconds
+    package var time: Milliseconds
     /// Different for each entry.
     package let id: String
     /// The `sub` of the administrator's token.

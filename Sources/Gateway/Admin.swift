@@ -52,17 +52,6 @@ enum AdminAct: Sendable {
     }
 }
 
-extension AuditEntry {
-    /// The entry with the time of its act.
-    func at(_ time: Milliseconds) -> AuditEntry {
-        var entry = AuditEntry(time: time, id: id, actor: actor, act: act)
-        (entry.callID, entry.userID, entry.device, entry.reason) = (callID, userID, device, reason)
-        entry.level = level
-        (entry.endpoint, entry.webhookID, entry.since) = (endpoint, webhookID, since)
-        return entry
-    }
-}
-
 extension Asked {
     /// Returns the act of an administrator. The body may be empty.
     func adminAct(_ newID: () -> RequestID) throws(Problem) -> Operation {

@@ -164,8 +164,8 @@ struct Asked {
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
             .zegoEvents, .adminOnline, .adminLiveCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut,
-            .adminDisable,
-            .adminEnable, .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit, .description,
+            .adminDisable, .adminEnable, .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit,
+            .description,
             .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }

@@ -56,6 +56,8 @@ final class Reader {
     private var waiting: [AskedQuestion] = []
     private var underWay = 0
     private var nextLook: Int64 = 0
+    /// The time of the last act of an administrator.
+    private var lastAct: Milliseconds = 0
     private var sightings = SightingsLook()
     private var logLevelWatch = LogLevelWatch()
 
@@ -269,9 +271,12 @@ final class Reader {
     /// Writes an act into the audit log. Returns the time of the act.
     @discardableResult
     private func note(_ entry: AuditEntry) async throws(StoreError) -> Milliseconds {
-        let now = try await store.now()
-        try await store.add(entry.at(now))
-        return now
+        // Acts of the same millisecond would have no order in the store.
+        lastAct = max(try await store.now(), lastAct + 1)
+        var entry = entry
+        entry.time = lastAct
+        try await store.add(entry)
+        return entry.time
     }
 
     private func pass(on request: RelayedRequest, _ asker: Asker) {

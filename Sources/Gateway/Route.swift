@@ -79,9 +79,7 @@ package enum Route: String, CaseIterable, Sendable {
     var isAdmin: Bool {
         switch self {
         case .adminOnline, .adminLiveCalls, .adminCalls, .adminDevices, .adminCall, .adminEnd, .adminSignOut,
-            .adminDisable,
-            .adminEnable,
-            .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit:
+            .adminDisable, .adminEnable, .adminLogLevel, .adminWebhooks, .adminDeadLetters, .adminReplay, .adminAudit:
             true
         default: false
         }

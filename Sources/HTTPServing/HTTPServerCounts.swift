@@ -31,7 +31,6 @@ package struct HTTPServerCounts: Sendable, Equatable {
     package var late = 0
     /// The finished requests.
     package var requests: [Outcome: Int] = [:]
-
 }
 
 extension HTTPServerCounts {
