@@ -22,9 +22,13 @@ package protocol CallStore:
     /// How full the store is, as of some seconds ago; nil while unknown.
     var fill: StoreFill? { get }
 
-    /// Counts what is live in the whole deployment, from an index. Calls of coordinators that keep no index yet are
-    /// counted when they change.
+    /// Counts what is live in the whole deployment, from an index. A call of a coordinator that keeps no index is counted
+    /// when the number of its pending invitations changes.
     func liveCounts() async throws(StoreError) -> LiveCounts
+
+    /// Removes some entries of the index that are out of date, since a process of an older version keeps no index. One
+    /// coordinator should call this about once a minute.
+    func tidyLiveCounts() async throws(StoreError)
 
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }

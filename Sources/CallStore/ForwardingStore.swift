@@ -128,6 +128,10 @@ extension ForwardingStore {
         try await around(.admin) { () async throws(StoreError) in try await store.liveCounts() }
     }
 
+    package func tidyLiveCounts() async throws(StoreError) {
+        try await around(.admin) { () async throws(StoreError) in try await store.tidyLiveCounts() }
+    }
+
     package func adminSettings() async throws(StoreError) -> AdminSettings {
         try await around(.admin) { () async throws(StoreError) in try await store.adminSettings() }
     }

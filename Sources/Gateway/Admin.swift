@@ -17,6 +17,9 @@ enum AdminBounds {
     static let replayedInOneStep = 64
     /// The number of dead letters among which one is searched: as many as an endpoint keeps.
     static let searched = 100_000
+    /// The bytes of an endpoint's events and dead letters beyond which the letters are not read: stores read all letters at
+    /// a time.
+    static let letterBytes = 64 << 20
     /// The length of a webhook id, in bytes (`WebhookEvent.id`).
     static let webhookID = 256
     static let levels = ["debug", "info", "warning", "error"]

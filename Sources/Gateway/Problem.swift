@@ -42,6 +42,11 @@ struct Problem: Error, Equatable {
     static let disabledUser = Problem(403, "forbidden", "an administrator has disabled this user")
     static let unknownPath = Problem(404, "notFound", "unknown path")
     static let unknownEndpoint = Problem(404, "notFound", "there is no webhook endpoint of this name")
+    static let tooManyLetters = Problem(
+        SignalingError(
+            .tooLarge,
+            "the endpoint has more than \(AdminBounds.letterBytes >> 20) MiB of events and dead letters: use bellwire webhooks"
+        ))
     static let noPage = Problem(
         404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")
     /// The same refusal for every mistake in a ring check, so that strangers do not learn which calls exist.

@@ -242,6 +242,7 @@ final class Reader {
         case .replay(let name, let webhookID, let since):
             let desk = WebhookDesk(store)
             guard let endpoint = try await desk.endpoint(name) else { return asker.refuse(.unknownEndpoint) }
+            guard try await desk.isReadable(name) else { return asker.refuse(.tooManyLetters) }
             try await note(entry)
             return asker.respond(try await desk.replay(endpoint, webhookID: webhookID, since: since))
         case .enable(let user):

@@ -45,6 +45,7 @@ struct WebhookDesk {
         of name: EndpointName, after place: String?, _ count: Int
     ) async throws(StoreError) -> HTTPResponse {
         guard try await endpoint(name) != nil else { return Problem.unknownEndpoint.response }
+        guard try await isReadable(name) else { return Problem.tooManyLetters.response }
         let place = DeadLetterPlace(place)
         let found = try await store.deadLetters(name, since: place.since, limit: place.seen + count + 1)
         let letters = found.dropFirst(place.seen)
@@ -61,6 +62,11 @@ struct WebhookDesk {
             }
             writer.field("cursor", next?.text ?? Answer.lastCursor)
         }
+    }
+
+    /// Whether the endpoint's dead letters are few enough to be read at a time.
+    func isReadable(_ name: EndpointName) async throws(StoreError) -> Bool {
+        try await store.count(name).bytes <= AdminBounds.letterBytes
     }
 
     /// Puts dead letters back into the outbox, at most `AdminBounds.replayed`.

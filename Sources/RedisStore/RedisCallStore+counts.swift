@@ -9,9 +9,8 @@ extension RedisCallStore {
     package func liveCounts() async throws(StoreError) -> LiveCounts {
         var counts = LiveCounts()
         let now = try await now()
-        let partitions = Array(0..<Bounds.partitions)
         var pipeline = try session.pipeline()
-        for partition in partitions {
+        for partition in 0..<Bounds.partitions {
             pipeline.command("ZCARD", 1) { $0.add(liveKey(inPartition: partition)) }
             pipeline.command("ZCOUNT", 3) {
                 $0.add(onlineKey(inPartition: partition))
@@ -23,62 +22,69 @@ extension RedisCallStore {
             let count = Int(try reply.number())
             if place % 2 == 0 { counts.calls += count } else { counts.devices += count }
         }
-        counts.ringing = try await pendingInvitations(in: partitions)
-        try await forgetOver(in: .random(in: partitions.indices), now)
+        counts.ringing = try await pendingInvitations()
         return counts
     }
 
-    /// Counts the pending invitations: the calls with at least one, and the calls with at least two, and so on.
-    private func pendingInvitations(in all: [Int]) async throws(StoreError) -> Int {
-        var (partitions, least, sum) = (all, 0, 0)
+    /// Counts the pending invitations: the calls with at least one, and the calls with at least two, and so on. Most calls
+    /// have few.
+    private func pendingInvitations() async throws(StoreError) -> Int {
+        var partitions = Array(0..<Bounds.partitions)
+        var (counted, sum) = (0, 0)
         while !partitions.isEmpty {
-            least += 1
             var pipeline = try session.pipeline()
+            let numbers = counted + 1...counted + Bounds.countsPerTrip
             for partition in partitions {
-                pipeline.command("ZCOUNT", 3) {
-                    $0.add(liveKey(inPartition: partition))
-                    $0.add(Int64(least))
-                    $0.add("+inf")
+                for number in numbers {
+                    pipeline.command("ZCOUNT", 3) {
+                        $0.add(liveKey(inPartition: partition))
+                        $0.add(Int64(number))
+                        $0.add("+inf")
+                    }
                 }
             }
+            let replies = try await session.run(pipeline)
             var rest: [Int] = []
-            for (partition, reply) in zip(partitions, try await session.run(pipeline)) {
-                let count = Int(try reply.number())
-                sum += count
-                if count > 0 { rest.append(partition) }
+            for (place, partition) in partitions.enumerated() {
+                var last = 0
+                for reply in replies[(place * numbers.count)..<((place + 1) * numbers.count)] {
+                    last = Int(try reply.number())
+                    sum += last
+                }
+                if last > 0 { rest.append(partition) }
             }
             partitions = rest
+            counted += numbers.count
         }
         return sum
     }
 
-    /// Checks a few of a partition's live calls, and removes entries of calls that are over: a coordinator of an older
-    /// version ends calls without looking at the entries. Also removes devices whose presence has expired.
-    private func forgetOver(in partition: Int, _ now: Milliseconds) async throws(StoreError) {
-        let live = liveKey(inPartition: partition)
-        let online = onlineKey(inPartition: partition)
+    /// Checks some live calls of each partition: a coordinator of an older version ends calls without looking at the
+    /// entries. Also removes devices whose presence has expired.
+    package func tidyLiveCounts() async throws(StoreError) {
+        let now = try await now()
         var pipeline = try session.pipeline()
-        pipeline.command("ZRANDMEMBER", 2) {
-            $0.add(live)
-            $0.add(Bounds.liveSample)
-        }
-        let ids = try await session.run(pipeline)[0].values().compactMap(\.text)
-        pipeline = try session.pipeline()
-        for id in ids {
-            pipeline.script(.forgetOver, keys: 2, arguments: 1) {
-                $0.add(key(in: partition, "call:", id))
-                $0.add(live)
-                $0.add(id)
+        for partition in 0..<Bounds.partitions {
+            pipeline.command("ZRANDMEMBER", 2) {
+                $0.add(liveKey(inPartition: partition))
+                $0.add(Bounds.liveSample)
             }
         }
-        pipeline.command("ZREMRANGEBYSCORE", 3) {
-            $0.add(online)
-            $0.add("-inf")
-            $0.add(now - lease)
-        }
-        pipeline.command("PEXPIRE", 2) {
-            $0.add(online)
-            $0.add(lease)
+        let samples = try await session.run(pipeline)
+        pipeline = try session.pipeline()
+        for (partition, sample) in samples.enumerated() {
+            for id in try sample.values().compactMap(\.text) {
+                pipeline.script(.forgetOver, keys: 2, arguments: 1) {
+                    $0.add(key(in: partition, "call:", id))
+                    $0.add(liveKey(inPartition: partition))
+                    $0.add(id)
+                }
+            }
+            pipeline.command("ZREMRANGEBYSCORE", 3) {
+                $0.add(onlineKey(inPartition: partition))
+                $0.add("-inf")
+                $0.add(now - lease)
+            }
         }
         try session.post(pipeline) { _ in }
     }
@@ -92,6 +98,11 @@ extension RedisCallStore {
                 $0.add(onlineKey(device.userID))
                 $0.add(now)
                 $0.add(listed(device))
+            }
+            // The key ends when its last device has expired, also without coordinators.
+            pipeline.command("PEXPIRE", 2) {
+                $0.add(onlineKey(device.userID))
+                $0.add(lease)
             }
         }
         try session.post(pipeline) { _ in }

@@ -313,12 +313,20 @@ extension RedisCallStore {
                 continue
             }
             for user in call.participants {
-                lists.append((user, pipeline.commands.count))
+                // Counting costs as much as the entry. The turn is random, so that no order of calls can keep a list long.
+                if Int.random(in: 0...historyPerUser / Bounds.historySlack, using: &lots) == 0 {
+                    lists.append((user, pipeline.commands.count))
+                    addCount(ofEnded: user, to: &pipeline)
+                }
                 addEnd(of: call, endedAt, of: user, to: &pipeline)
             }
         }
+        let firstRelease = pipeline.commands.count
         add(releases, to: &pipeline)
         try session.post(pipeline) { [unowned self] replies in
+            if replies[firstRelease...].contains(where: { $0.error?.hasPrefix("CROSSSLOT") ?? false }) {
+                isSharded = true
+            }
             for (user, place) in lists
             where replies[place].integer ?? 0 > historyPerUser + historyPerUser / Bounds.historySlack {
                 overfull.append(user)
@@ -333,13 +341,13 @@ extension RedisCallStore {
         let version: Int64
     }
 
-    /// Adds the commands that give claims up: for a bounded number of claims at a time, and in a cluster for the claims
-    /// of a tag.
+    /// Adds the commands that give claims up: for a bounded number of claims at a time, and for the claims of a tag in a
+    /// cluster, also behind a proxy that hides the cluster.
     private func add(_ releases: [Release], to pipeline: inout RedisPipeline) {
         var rest = releases[...]
         while let first = rest.first {
             var group = rest.prefix(Bounds.releasesPerScript)
-            if session.isCluster {
+            if session.isCluster || isSharded {
                 let tag = tag(of: first.claim)
                 group = group.prefix { self.tag(of: $0.claim) == tag }
             }
@@ -354,17 +362,20 @@ extension RedisCallStore {
         }
     }
 
-    /// Adds the commands for a call end in a user's list. The reply to the first command is the number of ended calls
-    /// in the list.
+    /// Adds the command that counts the ended calls in a user's list.
+    private func addCount(ofEnded user: UserID, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZCOUNT", 3) {
+            $0.add(key(user, "calls"))
+            $0.add("-inf")
+            $0.add("(\(LiveScore.base)")
+        }
+    }
+
+    /// Adds the commands for a call end in a user's list.
     private func addEnd(
         of call: Call, _ endedAt: Milliseconds, of user: UserID, to pipeline: inout RedisPipeline
     ) {
         let list = key(user, "calls")
-        pipeline.command("ZCOUNT", 3) {
-            $0.add(list)
-            $0.add("-inf")
-            $0.add("(\(LiveScore.base)")
-        }
         // The entry must exist already, since the user may have been deleted in between.
         addEntry(call, of: user, score: String(endedAt), mustBeThere: true, to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {

@@ -18,13 +18,16 @@ package final class RedisCallStore: CallStore {
         static let partitions = 64
         /// The number of claims that a script gives up: other requests wait for the script.
         static let releasesPerScript = 128
-        /// The number of entries of a partition's live calls that are checked at each count.
+        /// The number of entries of each partition's live calls that are checked at a time.
         static let liveSample: Int64 = 8
+        /// The numbers of pending invitations for which calls are counted in a round trip.
+        static let countsPerTrip = 4
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"
-        /// A user's list is trimmed when the list is longer than the bound by a tenth, and not at each call end.
+        /// A user's list is trimmed when the list is longer than the bound by a tenth, and not at each call end. At the
+        /// bound, a list is counted once in a tenth of the bound's calls.
         static let historySlack = 10
         /// The number of entries of a user's list that are checked for live calls at a time.
         static let entriesPerTidying = 256
@@ -51,6 +54,8 @@ package final class RedisCallStore: CallStore {
     var heldPartitions: [WorkerID: Set<Int>] = [:]
     /// The users with lists that are trimmed at the next call end.
     var overfull: [UserID] = []
+    /// Whether a server has refused keys of several slots although its address names no cluster.
+    var isSharded = false
     let historyRetention: Milliseconds
     let lease: Milliseconds
     /// The sightings that this process has read last.

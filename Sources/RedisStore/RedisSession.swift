@@ -185,7 +185,7 @@ final class RedisSession: AnswersLater {
             // A cluster refused a command, and its connections stand.
             if request.connection.failure == nil { throw error }
             // Redis was restarted since the last command. All steps may be repeated: a commit that succeeded after all
-            // finds its own write, and the state machine recognises the requests that it has served.
+            // finds its own write, a claim that is its own makes a request be decided again, and the state machine recognises the requests that it has served.
             let mayTryAgain = request.isProven && request.connection.isClosedByPeer
             drop(request.connection, error)
             guard mayTryAgain else { throw failure }
@@ -235,7 +235,8 @@ final class RedisSession: AnswersLater {
         guard let first = replies.firstIndex(where: \.isMissingScript) else { return }
         try loadScripts()
         let again = replies.indices.filter {
-            replies[$0].isMissingScript || $0 > first && !request.pipeline.commands[$0].isScript
+            // A `SET NX` that has written would find its own value.
+            replies[$0].isMissingScript || $0 > first && !request.pipeline.commands[$0].isScript && !replies[$0].isOK
         }
         let second = try sendOnce(RedisPipeline(request.pipeline, again), request.isWrite)
         var repeated: [RedisReply]

@@ -11,9 +11,20 @@ extension SQLiteCallStore {
             """
             CREATE TABLE IF NOT EXISTS live_calls(call_id BLOB PRIMARY KEY, ringing INTEGER NOT NULL) WITHOUT ROWID;
             CREATE INDEX IF NOT EXISTS presence_online ON presence(seen) WHERE online>0;
-            DELETE FROM live_calls WHERE NOT EXISTS (
-                SELECT 1 FROM calls WHERE calls.call_id=live_calls.call_id AND expires_at IS NULL);
             """)
+        try forgetOver(database)
+    }
+
+    private static func forgetOver(_ database: SQLiteDatabase) throws(StoreError) {
+        try database.execute(
+            """
+            DELETE FROM live_calls WHERE NOT EXISTS (
+                SELECT 1 FROM calls WHERE calls.call_id=live_calls.call_id AND expires_at IS NULL)
+            """)
+    }
+
+    package func tidyLiveCounts() throws(StoreError) {
+        try database.transaction { () throws(StoreError) in try Self.forgetOver(database) }
     }
 
     func write(_ change: LiveChange, _ id: RecordID) throws(StoreError) {

@@ -37,6 +37,8 @@ final class FaultyStore: CallStore {
 
     func liveCounts() async throws(StoreError) -> LiveCounts { try await store.liveCounts() }
 
+    func tidyLiveCounts() async throws(StoreError) { try await store.tidyLiveCounts() }
+
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
         try await store.bound(endpoint, bounds)
     }

@@ -75,6 +75,33 @@ def test_no_secret_is_in_a_report(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["redis://u:hunter2@ss@h", "redis://u:hun/hunter2@h", "mqtt://a:x hunter2@h", "REDIS://u:hunter2@h", "redis://u:a,hunter2@h", "hunter2"],
+)
+def test_a_secret_with_odd_characters_is_withheld(url: str, tmp_path: Path) -> None:
+    """Also of an address that is wrong, about which a user reports a bug."""
+    env = {"BELLWIRE_STORE": url, "BELLWIRE_BROKER": url}
+    done = subprocess.run(
+        [executable(), "bugreport", "--out", "-"], env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0 and "hunter2" not in done.stdout + done.stderr, done
+
+
+def test_secrets_in_a_log_are_withheld(tmp_path: Path) -> None:
+    """In the forms of other programs, and at the place where the log is cut."""
+    log = tmp_path / "log"
+    begin = f"{TOKEN[:20]}" + "hunter2" * 100_000 + "\n"
+    log.write_text(
+        begin
+        + "requirepass hunter2\nmasterauth hunter2\nrun --redis-password hunter2 now\npassword: hunter2\n"
+        + '{\\"token\\":\\"hunter2\\"} {"apiKey": "a b hunter2"} password="x y hunter2" mqtt://u:p@hunter2@h:1/x after\n'
+    )
+    done = run("bugreport", "--log", str(log), "--out", "-")
+    assert done.returncode == 0 and "hunter2" not in done.stdout, done.stdout
+    assert "mqtt://***@h:1/x after" in done.stdout and "--redis-password *** now" in done.stdout
+
+
 @pytest.mark.parametrize("words", [("--log", "missing.log"), ("--http", "ftp://x"), ("--out", ""), ("extra",)])
 def test_a_wrong_command_line_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     done = subprocess.run([executable(), "bugreport", *words], env={}, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -31,14 +31,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_rotation_keeps_the_former_key_and_public_keys(path: Path, tmp_path: Path) -> None:
-    backend, public = tmp_path / "backend.json", tmp_path / "public.json"
+    """Of another set, public halves alone are added."""
+    backend = tmp_path / "backend.json"
     assert keys("generate", "--out", str(backend), "--algorithm", "RS256").returncode == 0
-    assert keys("public", "--keys", str(backend), "--out", str(public)).returncode == 0
     [[first, algorithm, use]] = listed(path)
     assert (algorithm, use) == ("ES256", "signs")
-    added = keys("add", "--keys", str(path), "--from", str(public))
+    added = keys("add", "--keys", str(path), "--from", str(backend))
     assert added.returncode == 0 and "RS256 key" in added.stderr
-    assert keys("add", "--keys", str(path), "--from", str(public)).stderr == f"{path} has these keys already\n"
+    assert keys("add", "--keys", str(path), "--from", str(backend)).stderr == f"{path} has these keys already\n"
     for _ in range(2):
         assert keys("rotate", "--keys", str(path), "--algorithm", "EdDSA").returncode == 0
     [third, second, rest] = listed(path)
@@ -85,6 +85,9 @@ def test_what_would_lose_keys_is_refused(path: Path, tmp_path: Path) -> None:
     clash = json.loads(other.read_bytes())
     clash["keys"][0]["kid"] = kid
     other.write_text(json.dumps(clash))
+    public, shared = tmp_path / "public.json", tmp_path / "shared.json"
+    assert keys("public", "--keys", str(other), "--out", str(public)).returncode == 0
+    assert keys("generate", "--out", str(shared), "--algorithm", "HS256").returncode == 0
     odd = tmp_path / "odd.json"
     odd.write_text(json.dumps({"keys": [*json.loads(before)["keys"], {"kty": "oct", "k": "AA", "kid": "short"}]}))
     for words, reason in (
@@ -93,6 +96,8 @@ def test_what_would_lose_keys_is_refused(path: Path, tmp_path: Path) -> None:
         (("remove", "--keys", str(path)), "missing argument"),
         (("add", "--keys", str(path), "--from", str(other)), f"another key has the kid {kid}"),
         (("add", "--keys", str(path), "--from", str(tmp_path / "missing")), "No such file"),
+        (("rotate", "--keys", str(public)), "public keys alone"),
+        (("add", "--keys", str(path), "--from", str(shared)), "no public half"),
         (("rotate", "--keys", str(odd)), "has keys that would be lost: key 2, kid short"),
         (("rotate", "--keys", str(path), "--keep", "-1"), "--keep"),
         (("list",), "--keys is required"),

@@ -37,6 +37,8 @@ def test_a_healthy_deployment_at_a_glance(world: World, redis: RedisServer) -> N
     load = CancelledCalls(world)
     try:
         wait_until(lambda: len(load.answered) > 10, 20, "calls go through")
+        online = "bellwire_devices_online"
+        wait_until(lambda: all(each.metrics().get(online) == 9 for each in world.services), 12, "coordinators count the devices")
         done = run("top", "--http", addresses(world), "--store", redis.url, "--once", "--interval", "1")
     finally:
         load.stop()

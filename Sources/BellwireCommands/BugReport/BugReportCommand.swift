@@ -128,12 +128,14 @@ package enum BugReportCommand {
         return lines.suffix(Bounds.logLines).map { Withheld.text(String($0)) }
     }
 
-    /// Returns the last bytes of a file or of a pipe, which is read to its end.
+    /// Returns the last lines of a file or of a pipe, which is read to its end. A line that would be cut is left out, since
+    /// half a token may not be recognized.
     private static func contents(of path: String, last most: Int) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return "" }
         defer { close(descriptor) }
         let size = lseek(descriptor, 0, SEEK_END)
+        var isCut = size > off_t(most)
         if size > 0 { lseek(descriptor, max(0, size - off_t(most)), SEEK_SET) }
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 65_536)
@@ -142,8 +144,14 @@ package enum BugReportCommand {
             if count < 0 && errno == EINTR { continue }
             guard count > 0 else { break }
             bytes += piece[..<count]
-            if bytes.count > 2 * most { bytes.removeFirst(bytes.count - most) }
+            if bytes.count > 2 * most {
+                bytes.removeFirst(bytes.count - most)
+                isCut = true
+            }
         }
-        return String(decoding: bytes.suffix(most), as: UTF8.self)
+        isCut = isCut || bytes.count > most
+        var rest = bytes.suffix(most)
+        if isCut { rest = rest.drop { $0 != UInt8(ascii: "\n") } }
+        return String(decoding: rest, as: UTF8.self)
     }
 }

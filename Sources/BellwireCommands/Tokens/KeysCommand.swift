@@ -34,8 +34,8 @@ package enum KeysCommand {
     private static let add = Command(
         name: "keys add", arguments: "",
         summary: """
-            Adds the keys of another set behind the keys of the file, such as the public key of a backend that makes its
-            own tokens. The key that signs stays.
+            Adds the public halves of another set's keys behind the keys of the file, such as the key of a backend that
+            makes its own tokens. The key that signs stays.
             """,
         options: [file, Option("from", "FILE", "the set with the keys to add; required")], positionals: 0...0)
 
@@ -166,7 +166,11 @@ package enum KeysCommand {
         let arguments = try Arguments(add, words)
         var (path, keys) = try changeable(arguments)
         let others = try KeySet(file: try arguments.required("from", "a file") { $0.isEmpty ? nil : $0 })
-        let added = try keys.append(others.keys)
+        guard others.keys.allSatisfy(\.algorithm.isAsymmetric) else {
+            throw UsageError(
+                "bellwire keys add: an HS256 key has no public half: a process that checks its tokens can make them")
+        }
+        let added = try keys.append(try KeySet(json: others.encoded(isPublic: true)).keys)
         try write(keys, to: path, arguments)
         for key in others.unusable { writeError("a key cannot be used and is left out: \(key)") }
         for key in added { writeError("\(path): \(key.algorithm.rawValue) key \(key.id ?? "-") added") }
@@ -191,6 +195,9 @@ package enum KeysCommand {
         let algorithm = try arguments.required("algorithm", algorithms, SignatureAlgorithm.init(rawValue:))
         let kept = try arguments.integer("keep", in: 0...60)
         var (path, keys) = try changeable(arguments)
+        guard keys.signingKey != nil else {
+            throw UsageError("bellwire keys rotate: \(path) has public keys alone: rotate the set that signs")
+        }
         let key = try TokenKey.generate(algorithm)
         let removed = keys.rotate(to: key, keeping: kept)
         try write(keys, to: path, arguments)

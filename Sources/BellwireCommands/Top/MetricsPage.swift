@@ -7,12 +7,15 @@ struct MetricsPage {
 
     private var samples: [String: [Sample]] = [:]
 
+    /// Values beyond this, which no process shows, could not be printed as whole numbers.
+    private static let mostValue = 1e15
+
     /// Reads a page. Lines in another form are passed over.
     init(_ text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
-            guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
-                continue
-            }
+            guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]),
+                abs(value) < Self.mostValue
+            else { continue }
             let series = line[..<space]
             guard let brace = series.firstIndex(of: "{") else {
                 samples[String(series), default: []].append(Sample(labels: [:], value: value))

@@ -44,7 +44,8 @@ struct TopPage {
         lines += ["", Self.row("PROCESS", "STATE", "REQUESTS/S", "RING P99", "PROCESSOR", "MEMORY", "VERSION")]
         lines += now.map(row)
         lines += [""] + (faults.isEmpty ? ["nothing is wrong"] : faults.map { "wrong: \($0)" })
-        return lines.joined(separator: "\n")
+        // The pages may be of any server.
+        return lines.map(PhoneTimeline.printable).joined(separator: "\n")
     }
 
     // MARK: The deployment
@@ -56,9 +57,10 @@ struct TopPage {
             return
                 "live       calls \(number(calls))   pending invitations \(number(ringing))   devices \(number(devices))"
         }
-        if case .counted(let counts) = store { return text(counts.calls, counts.ringing, counts.devices) }
-        return text(
-            count("bellwire_calls_live"), count("bellwire_invitations_ringing"), count("bellwire_devices_online"))
+        let devices = count("bellwire_devices_online")
+        // The store does not know for how long a device counts as online (`--presence-lease`); coordinators do.
+        if case .counted(let counts) = store { return text(counts.calls, counts.ringing, devices ?? counts.devices) }
+        return text(count("bellwire_calls_live"), count("bellwire_invitations_ringing"), devices)
     }
 
     private var rings: String {

@@ -28,6 +28,8 @@ final class Chores {
         static let adminInterval: Int64 = 2_000
         /// The age of the counts of live calls and devices in `/metrics`: at most ten seconds, with a late answer.
         static let countInterval: Int64 = 5_000
+        /// The number of counts after which entries that are out of date are looked for.
+        static let countsPerTidying = 12
         /// The number of readings after which brokers are told the disabled users again.
         static let readingsPerList = 15
     }
@@ -65,6 +67,8 @@ final class Chores {
     var canPublish: (BrokerIndex) -> Bool = { _ in true }
     /// The number of readings of what administrators have set.
     private var adminReadings = 0
+    /// The number of counts of what is live.
+    private var liveCounts = 0
     /// Called when brokers are to be told the disabled users.
     var disabledUsersChanged: () -> Void = {}
     /// The time of the last report of brokers that was taken.
@@ -165,7 +169,8 @@ final class Chores {
             publish(messages)
             return ChoreBounds.adminInterval
         case .countLive:
-            await service.chores.countLive()
+            liveCounts += 1
+            await service.chores.countLive(isTidying: liveCounts % ChoreBounds.countsPerTidying == 0)
             return ChoreBounds.countInterval
         case .reportBrokers:
             let began = now

@@ -65,13 +65,14 @@ struct StoreChores {
         return service.takeOutbound()
     }
 
-    /// Counts what is live in the deployment. A count that failed leaves none, since an old count would hide the failure.
-    func countLive() async {
+    /// Counts what is live in the deployment. A count that failed leaves none, since an old count would hide the failure;
+    /// the failure alone does not make the coordinator unready, since nothing but metrics depends on the numbers.
+    func countLive(isTidying: Bool) async {
         do throws(StoreError) {
             context.liveCounts = try await store.liveCounts()
+            if isTidying { try await store.tidyLiveCounts() }
         } catch {
             context.liveCounts = nil
-            context.failed(error)
         }
     }
 

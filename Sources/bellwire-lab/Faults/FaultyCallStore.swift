@@ -80,6 +80,7 @@ extension Commit {
         copy.asked = asked
         copy.settled = settled
         copy.hasJustEnded = hasJustEnded
+        copy.liveChange = liveChange
         copy.outboxEntries = outboxEntries
         copy.pushes = pushes
         return copy

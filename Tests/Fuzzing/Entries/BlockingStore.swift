@@ -43,6 +43,10 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.liveCounts() }
     }
 
+    package func tidyLiveCounts() throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.tidyLiveCounts() }
+    }
+
     package var clockSkew: Milliseconds { store.clockSkew }
     package var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
     package var roundTrips: Int { store.roundTrips }
