@@ -728,7 +728,7 @@ def test_keys_and_tokens_from_the_command_line(tmp_path: Path) -> None:
         (["token", "--keys", str(keys), "--user", "a", "--role", "king"], "device, server, coordinator"),
         (["token", "--keys", str(keys), "--user", "a", "--ttl", "0s"], "--ttl"),
         (["keys", "generate", "--out", str(tmp_path / "no/such/keys.json")], "cannot be written"),
-        (["keys", "sell"], "generate or public"),
+        (["keys", "sell"], "expected generate, public, list, add, remove or rotate"),
     ]:
         refused = run(*arguments)
         assert refused.returncode in (1, 64) and said in refused.stderr, (arguments, refused.stderr)
