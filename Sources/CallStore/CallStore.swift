@@ -26,8 +26,8 @@ package protocol CallStore:
     /// when the number of its pending invitations changes.
     func liveCounts() async throws(StoreError) -> LiveCounts
 
-    /// Removes some entries of the index that are out of date, since a process of an older version keeps no index. One
-    /// coordinator should call this about once a minute.
+    /// Removes some entries of the index that are out of date, since a process of an older version keeps no index. Each
+    /// coordinator calls this about once a minute.
     func tidyLiveCounts() async throws(StoreError)
 
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.

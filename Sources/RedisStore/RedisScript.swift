@@ -2,15 +2,15 @@
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry, outbox entries and notes.
     ///
-    /// KEYS: call, due index, live calls, then six keys per endpoint, and, when the call may have to be pushed, the calls that wait
-    /// for pushes and their holders. The keys of an endpoint are: line, due lines, lines by age, counts, bytes by
-    /// owner, owners of lines (`whose`).
+    /// KEYS: call, due index, live calls, then six keys per endpoint, and, when the call may have to be pushed, the
+    /// calls that wait for pushes and their holders. The keys of an endpoint are: line, due lines, lines by age,
+    /// counts, bytes by owner, owners of lines (`whose`).
     ///
     /// ARGV: expected version, record, deadline or "", end of life or "", call id, begin and end of the validity or "",
-    /// number of words for endpoints, the time or "", the number of pending invitations, "over" or "" when the live calls
-    /// stay as they are; then the words for endpoints, which are the record's owner and a
-    /// pair per revision ("number:time:", and the record, or "" for the record that is written); then notes. All times
-    /// are those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
+    /// number of words for endpoints, the time or "", and the change of the live calls: the number of pending
+    /// invitations, "over", or "" when nothing changes; then the words for endpoints, which are the record's owner and
+    /// a pair per revision ("number:time:", and the record, or "" for the record that is written); then notes. All
+    /// times are those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
     ///
     /// Returns {result, version, time in milliseconds}; the result is 1 when written, 0 for another version, 2 when the
     /// commit came too late or too early, 3 when the server's clock differs from the given time by more than 500 ms.

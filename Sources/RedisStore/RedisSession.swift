@@ -185,7 +185,8 @@ final class RedisSession: AnswersLater {
             // A cluster refused a command, and its connections stand.
             if request.connection.failure == nil { throw error }
             // Redis was restarted since the last command. All steps may be repeated: a commit that succeeded after all
-            // finds its own write, a claim that is its own makes a request be decided again, and the state machine recognises the requests that it has served.
+            // finds its own write, a request whose claim is taken by its own call is decided again, and the state
+            // machine recognises the requests that it has served.
             let mayTryAgain = request.isProven && request.connection.isClosedByPeer
             drop(request.connection, error)
             guard mayTryAgain else { throw failure }

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Rig
 from harness import World, talk, wait_until
-from harness.accessibility import RULES
+from harness.accessibility import check_rules
 from harness.gateway import Gateway
 from harness.page import MISSING, WATCH, Browser, Page
 from harness.receiver import Receiver
@@ -90,15 +90,6 @@ def signed_in(page: AdminPage, gateway: Gateway) -> AdminPage:
     page.sign_in(gateway.make_token("olivia", role="admin"))
     page.find("link", "Audit log")
     return page
-
-
-def check_rules(page: AdminPage, where: str) -> None:
-    problems = page.js(RULES)
-    with page.dark():
-        problems += [f"{problem} (dark)" for problem in page.js(RULES)]
-    with page.size(320, 640):
-        problems += [f"{problem} (narrow)" for problem in page.js(RULES)]
-    assert not problems, f"{where}:\n" + "\n".join(problems)
 
 
 def test_only_an_administrator_gets_in(page: AdminPage, gateway: Gateway) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import UNLIMITED, Deploy, RedisServer, World, free_port, run, wait_until
+from harness import UNLIMITED, Deploy, RedisServer, World, executable, free_port, run, talk, wait_until
 from harness.cancelled_calls import CancelledCalls
 
 
@@ -70,11 +70,27 @@ def test_what_is_wrong_is_named(world: World, redis: RedisServer) -> None:
 
 def test_counters_that_began_anew_are_no_rates(world: World) -> None:
     """A coordinator that is restarted between two readings."""
-    talk = threading.Thread(target=lambda: world.service.restart())
-    talk.start()
-    done = run("top", "--http", addresses(world), "--once", "--interval", "3")
-    talk.join()
-    assert not re.search(r" -[\d.]+", done.stdout), done.stdout
+    for _ in range(5):
+        alice, bob = world.phones("alice", "bob")
+        alice.end(talk(alice, bob))
+    words = [executable(), "top", "--http", addresses(world), "--interval", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as top:
+        assert top.stdout
+
+        def page() -> str:
+            """The next page: it ends with an empty line behind what is wrong, or is not."""
+            lines: list[str] = []
+            while not (lines and not lines[-1].strip() and any(line.startswith(("nothing is wrong", "wrong: ")) for line in lines)):
+                lines.append(top.stdout.readline())
+            return "".join(lines)
+
+        try:
+            page()
+            world.service.restart()
+            pages = page() + page()
+        finally:
+            top.terminate()
+    assert not re.search(r" -[\d.]+", pages), pages
 
 
 @pytest.mark.parametrize("wrong", ["", "ftp://a", "http://", "a:1,a:1", "a:1,", ",".join(f"a:{port}" for port in range(1, 102))])

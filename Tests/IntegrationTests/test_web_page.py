@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Rig
 from harness import Deploy, Device, SecureBroker, Service, World, wait_until
-from harness.accessibility import RULES
+from harness.accessibility import RULES, check_rules
 from harness.page import MISSING, WATCH, Browser, Page, PageServer
 from harness.web import build_sdk
 
@@ -495,35 +495,27 @@ def timeline(page: Page) -> str:
 def test_rules_of_accessibility(world: World, open_page: OpenPage) -> None:
     alice, bob = open_page(), open_page()
 
-    def check(page: Page, where: str) -> None:
-        problems = page.js(RULES)
-        with page.dark():
-            problems += [f"{problem} (dark)" for problem in page.js(RULES)]
-        with page.size(320, 640):
-            problems += [f"{problem} (narrow)" for problem in page.js(RULES)]
-        assert not problems, f"{where}:\n" + "\n".join(problems)
-
     alice.press("Go online")
     alice.expect_notice("Say who you are")
-    check(alice, "start")
+    check_rules(alice, "start")
     alice.go_online(world.user("alice"))
     bob.go_online(world.user("bob"))
-    check(alice, "online")
+    check_rules(alice, "online")
     alice.call(bob.user)
     bob.find("dialog", f"Incoming call from {alice.user}")
-    check(bob, "being called")
+    check_rules(bob, "being called")
     alice.expect(f"Ringing {bob.user}")
-    check(alice, "calling")
+    check_rules(alice, "calling")
     bob.answer(alice.user)
     alice.expect_frames(bob.user)
     alice.press("Add someone")
-    check(alice, "in a call")
+    check_rules(alice, "in a call")
     bob.press("Hang up")
     alice.expect("Call ended")
     alice.press("Why?")
     alice.press("History")
     alice.wait(lambda: "asked to end" in timeline(alice) and len(alice.all("button", "Why?")) == 2, 10, "timeline and history")
-    check(alice, "after a call")
+    check_rules(alice, "after a call")
 
 
 def test_nothing_moves_for_who_wants_it_so(open_page: OpenPage, world: World) -> None:

@@ -67,8 +67,8 @@ final class Chores {
     var canPublish: (BrokerIndex) -> Bool = { _ in true }
     /// The number of readings of what administrators have set.
     private var adminReadings = 0
-    /// The number of counts of what is live.
-    private var liveCounts = 0
+    /// The number of readings of what is live.
+    private var liveReadings = 0
     /// Called when brokers are to be told the disabled users.
     var disabledUsersChanged: () -> Void = {}
     /// The time of the last report of brokers that was taken.
@@ -169,8 +169,8 @@ final class Chores {
             publish(messages)
             return ChoreBounds.adminInterval
         case .countLive:
-            liveCounts += 1
-            await service.chores.countLive(isTidying: liveCounts % ChoreBounds.countsPerTidying == 0)
+            liveReadings += 1
+            await service.chores.countLive(isTidying: liveReadings % ChoreBounds.countsPerTidying == 0)
             return ChoreBounds.countInterval
         case .reportBrokers:
             let began = now

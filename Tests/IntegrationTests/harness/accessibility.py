@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .page import Page
+
 RULES = r"""
 const problems = [];
 const shown = (element) => element.checkVisibility({checkVisibilityCSS: true});
@@ -100,3 +102,13 @@ if (document.documentElement.scrollWidth > document.documentElement.clientWidth 
 return problems;
 """
 """A script that returns what is wrong."""
+
+
+def check_rules(page: Page, where: str) -> None:
+    """Also on a dark page, and on a narrow one."""
+    problems = page.js(RULES)
+    with page.dark():
+        problems += [f"{problem} (dark)" for problem in page.js(RULES)]
+    with page.size(320, 640):
+        problems += [f"{problem} (narrow)" for problem in page.js(RULES)]
+    assert not problems, f"{where}:\n" + "\n".join(problems)
