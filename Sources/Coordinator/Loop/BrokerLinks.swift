@@ -49,6 +49,9 @@ final class BrokerLinks {
         return messages
     }
 
+    /// Whether the last read of a broker's messages reached its bound, so that more messages probably wait.
+    var mayHoldMore: Bool { links.contains { $0.hasWork(reads: true) } }
+
     /// Returns the brokers' answers to the loop's requests.
     func takeAnswers() -> [CoordinatorLoop.Event] { links.flatMap { $0.takeAnswers() } }
 
