@@ -118,7 +118,7 @@ def parse(arguments: list[str]) -> Options:
     # The SDKs speak MQTT 5.
     both: tuple[Version, ...] = ("5", "3.1.1") if given.device == "python" else ("5",)
     return Options(
-        deployment=Deployment(brokers[0], given.topic_root, given.patience, others=brokers[1:]),
+        deployment=Deployment(brokers[0], given.topic_root, given.patience, others=brokers[1:], qos=given.qos),
         versions=both if given.mqtt == "both" else (given.mqtt,),
         schema=given.schema,
         protocol=given.protocol,
@@ -157,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--token-command", metavar="CMD", help="prints a user's password; {user} stands for the user id")
     add("--gateway", metavar="URL", help="a gateway, http:// or https://, to ask for ring checks")
     add("--topic-root", default="bellwire/v1", help="the root of all topics")
+    add("--qos", type=int, choices=(0, 1), default=1, help="of the devices' subscriptions and messages")
     add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
     sdks = "an SDK's machine, wherever a test's device keeps to the rules; swift-mosquitto: the Swift SDK over libmosquitto"
     add("--device", choices=("python", "web", "swift", "swift-mosquitto", "kotlin"), default="python", help=sdks)

@@ -98,7 +98,7 @@ class Scene:
             reason = self._by_hand.get(place) or reason
             self.roles.append(Role(f"{user}/{device}", reason))
             if reason is None:
-                return MachineDevice(self._machines, self.deployment, self.journal, user, device, place)
+                return MachineDevice(self._machines, self.deployment, self.journal, user, device, place, options.get("qos"))
         return Device(self.deployment, self.version, self.journal, user, device, **options)
 
     def absent(self, name: str) -> str:

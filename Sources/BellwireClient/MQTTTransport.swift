@@ -38,6 +38,15 @@ public struct MQTTTransport: BellwireTransport {
     private static let longestAnswer: Int64 = 5_000
 }
 
+extension QoS {
+    package init(_ qos: BellwireQoS) {
+        switch qos {
+        case .atMostOnce: self = .atMostOnce
+        case .atLeastOnce: self = .atLeastOnce
+        }
+    }
+}
+
 extension BellwireTransportError {
     package init(_ error: MQTTError) {
         let kind: Kind =

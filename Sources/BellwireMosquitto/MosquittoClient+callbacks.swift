@@ -43,7 +43,7 @@ extension MosquittoClient {
         mosquitto_property_read_int16(properties, Int32(MQTT_PROP_SERVER_KEEP_ALIVE.rawValue), &seconds, false)
         largestPacket = Int(size)
         if seconds < .max { keepAlive = seconds == 0 ? .seconds(Int32.max) : .seconds(Int(seconds)) }
-        for topic in request.topics where mosquitto_subscribe(handle, nil, topic, 1) != 0 {
+        for topic in request.topics where mosquitto_subscribe(handle, nil, topic, Int32(request.qos.rawValue)) != 0 {
             verdict = BellwireTransportError(.invalid, "\(topic) is not a topic to subscribe to")
         }
     }

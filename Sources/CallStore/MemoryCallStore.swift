@@ -15,10 +15,37 @@ package final class MemoryCallStore: CallStore {
         var checks: [DeviceAddress: RingCheck] = [:]
     }
 
+    /// The calls of a user.
+    struct UserCalls {
+        private(set) var live: [CallID] = []
+        /// The ended calls, the oldest first.
+        private(set) var ended: [HistoryPlace] = []
+
+        var all: [CallID] { live + ended.map(\.callID) }
+
+        mutating func add(_ callID: CallID) {
+            if !live.contains(callID), !ended.contains(where: { $0.callID == callID }) { live.append(callID) }
+        }
+
+        /// Notes that a call has ended. Of the ended calls the newest are kept.
+        mutating func end(_ place: HistoryPlace, keeping most: Int) {
+            guard let index = live.firstIndex(of: place.callID) else { return }
+            live.remove(at: index)
+            // Nearly always the new place is the last.
+            ended.insert(place, at: (ended.lastIndex { $0 < place } ?? -1) + 1)
+            ended.removeFirst(max(0, ended.count - most))
+        }
+
+        mutating func remove(_ callID: CallID) {
+            live.removeAll { $0 == callID }
+            ended.removeAll { $0.callID == callID }
+        }
+    }
+
     /// The store's data, as a value.
     package struct Contents {
         var entries: [RecordID: Entry] = [:]
-        var index: [UserID: [CallID]] = [:]
+        var index: [UserID: UserCalls] = [:]
         var claims: [Claim: ClaimHolder] = [:]
         /// The live calls, each with the number of its pending invitations.
         var live: [CallID: Int] = [:]
@@ -167,8 +194,7 @@ package final class MemoryCallStore: CallStore {
 
     /// Adds the call to a user's list.
     package func enter(_ commit: Commit, of user: UserID) {
-        guard let callID = commit.id.callID, !(contents.index[user] ?? []).contains(callID) else { return }
-        contents.index[user, default: []].append(callID)
+        if let callID = commit.id.callID { contents.index[user, default: UserCalls()].add(callID) }
     }
 
     /// Takes the second step: writes the record unless another writer has changed the record meanwhile.
@@ -189,8 +215,13 @@ package final class MemoryCallStore: CallStore {
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
         contents.entries[commit.id] = entry
-        for user in commit.formerMembers { contents.index[user]?.removeAll { $0 == commit.id.callID } }
-        if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
+        if let callID = commit.id.callID {
+            for user in commit.formerMembers { contents.index[user]?.remove(callID) }
+        }
+        if case .call(let call) = commit.record, !call.isLive {
+            let place = HistoryPlace(createdAt: call.createdAt, callID: call.callID)
+            for user in commit.members { contents.index[user]?.end(place, keeping: historyPerUser) }
+        }
         note(commit.notes)
         for (asked, until) in commit.asked { contents.outstanding[asked.user, default: [:]][asked] = until }
         for settled in commit.settled {
@@ -209,20 +240,6 @@ package final class MemoryCallStore: CallStore {
             else { continue }
             contents.claims[claim] = nil
         }
-    }
-
-    private func trimHistory(of user: UserID) {
-        guard let index = contents.index[user], index.count > historyPerUser else { return }
-        let ended = index.compactMap { callID -> HistoryPlace? in
-            guard case .call(let call)? = contents.entries[.call(callID)]?.record, !call.isLive else { return nil }
-            return HistoryPlace(createdAt: call.createdAt, callID: callID)
-        }
-        let excess = ended.count - historyPerUser
-        guard excess > 0 else { return }
-        // Nearly always one call has ended since the last time.
-        let oldest = excess == 1 ? ended.min().map { [$0] } ?? [] : Array(ended.sorted().prefix(excess))
-        let removed = Set(oldest.map(\.callID))
-        contents.index[user]?.removeAll(where: removed.contains)
     }
 
     package func note(_ notes: [Note]) {
@@ -271,7 +288,7 @@ package final class MemoryCallStore: CallStore {
     }
 
     package func calls(_ list: CallList) -> [CallID] {
-        let own = (contents.index[list.user] ?? []).compactMap { callID -> Call? in
+        let own = (contents.index[list.user]?.all ?? []).compactMap { callID -> Call? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return call.endedAt.map { $0 > list.endedAfter } ?? true ? call : nil
         }
@@ -279,7 +296,7 @@ package final class MemoryCallStore: CallStore {
     }
 
     package func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
-        let places = (contents.index[user] ?? []).compactMap { callID -> HistoryPlace? in
+        let places = (contents.index[user]?.all ?? []).compactMap { callID -> HistoryPlace? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return HistoryPlace(createdAt: call.createdAt, callID: callID)
         }
@@ -319,7 +336,7 @@ package final class MemoryCallStore: CallStore {
     }
 
     package func erase(_ user: UserID) {
-        for callID in contents.index[user] ?? [] {
+        for callID in contents.index[user]?.all ?? [] {
             contents.timelines[callID] = nil
             guard var entry = contents.entries[.call(callID)] else { continue }
             entry.acks = entry.acks.filter { $0.key.userID != user }
@@ -392,7 +409,7 @@ package final class MemoryCallStore: CallStore {
         let over = contents.entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
         for id in over {
             if case .call(let call)? = contents.entries[id]?.record {
-                for member in call.members { contents.index[member.userID]?.removeAll { $0 == call.callID } }
+                for member in call.members { contents.index[member.userID]?.remove(call.callID) }
             }
             contents.entries[id] = nil
             if let callID = id.callID { contents.timelines[callID] = nil }

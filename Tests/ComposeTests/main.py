@@ -591,6 +591,28 @@ def backup(stack: Stack, say: Say) -> None:
         phone.close()
 
 
+def redis_over_tls(stack: Stack, say: Say) -> None:
+    """Redis by TLS alone, with deploy/compose/redis-tls.yml"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    call = ring(alice, bob, timeout=600)
+    stack.files.append("deploy/compose/redis-tls.yml")
+    stack.up(3)
+    bob.accept(call)
+    assert member(alice.get(call), bob)["state"] == "accepted"
+    say("a call that rang before Redis had TLS is answered after")
+    ping = ["--no-auth-warning", "--user", "health", "--pass", "health", "ping"]
+    authority = ["--tls", "--cacert", "/secrets/redis/ca.crt"]
+    assert stack.compose("exec", "-T", "redis", "redis-cli", *authority, *ping) == "PONG"
+    try:
+        plain = stack.compose("exec", "-T", "redis", "redis-cli", *ping)
+    except AssertionError as error:
+        plain = str(error)
+    assert "PONG" not in plain, "Redis answers without TLS"
+    say("Redis answers with TLS, and not without")
+    for phone in (alice, bob):
+        phone.logout()
+
+
 def stop(stack: Stack, say: Say) -> None:
     """graceful stop"""
     began = time.monotonic()
@@ -607,7 +629,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 STEPS = (
     *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, page, turn, pushes, calls, rights, secrets_are_kept, own_certificate, limits),
-    *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, backup, stop),
+    *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, backup, redis_over_tls, stop),
 )
 
 if __name__ == "__main__":

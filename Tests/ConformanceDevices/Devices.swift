@@ -71,6 +71,7 @@ private struct DeviceTask: Sendable {
         configuration.keepAlive = .seconds(settings.keepAlive)
         configuration.topics = Topics(root: settings.topicRoot)!
         configuration.token = settings.token
+        configuration.qos = BellwireQoS(rawValue: settings.qos)!
         let client = SignalingClient(configuration)
         client.observe { told($0) }
         client.connect { _ in }

@@ -13,6 +13,7 @@ struct Order: Decodable, Sendable {
         /// Seconds.
         let keepAlive: Int
         let topicRoot: String
+        let qos: Int
         let token: String?
     }
 

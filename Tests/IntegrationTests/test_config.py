@@ -151,7 +151,7 @@ def test_the_example_has_every_setting_and_is_valid(tmp_path: Path) -> None:
         names = set(re.findall(r"^  --([a-z-]+)", run(command, "--help").stdout, re.MULTILINE)) - {"config", "help"}
         assert names <= set(re.findall(r'"([a-z-]+)":', example))
     plain = json.loads(re.sub(r"^ *//.*$", "", example, flags=re.MULTILINE))
-    assert plain["heartbeat-timeout"] == "1m" and plain["deliver"] is True and plain["serve"]["publish-qos"] == 1
+    assert plain["heartbeat-timeout"] == "1m" and plain["deliver"] is True and plain["serve"]["publish-qos"] == 0
     assert "token-file" not in plain, "a coordinator's token is not a gateway's"
 
 

@@ -22,11 +22,11 @@ _brief = pytest.mark.conformance
 @_brief
 @pytest.mark.timeout(300)
 def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
-    """Two coordinators that share Redis, both MQTT versions."""
+    """Two coordinators that share Redis, both MQTT versions, QoS 0."""
     redis = RedisServer(tmp_path / "redis")
     try:
         with deployment(tmp_path, redis.url, replicas=2, **SHORT) as broker:
-            check(broker, "--replicas", "2", *told(SHORT))
+            check(broker, "--replicas", "2", "--qos", "0", *told(SHORT))
     finally:
         redis.stop()
 
@@ -34,10 +34,10 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
 @_brief
 @pytest.mark.timeout(300)
 def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
-    """Devices of one user, and users of one call, are at different brokers."""
+    """Devices of one user, and users of one call, are at different brokers, with QoS 1."""
     redis = RedisServer(tmp_path / "redis")
     try:
-        with fleet(tmp_path, redis.url, 3, replicas=2, **SHORT) as brokers:
+        with fleet(tmp_path, redis.url, 3, replicas=2, publish_qos="1", **SHORT) as brokers:
             check(brokers, "--replicas", "2", "--mqtt", "5", *told(SHORT))
     finally:
         redis.stop()

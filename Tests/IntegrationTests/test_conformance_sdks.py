@@ -1,4 +1,4 @@
-"""The conformance suite with an SDK as the device (conformance/README.md). A file of its own: it takes as long as the other runs."""
+"""The conformance suite with an SDK as the device (conformance/README.md), at the SDKs' QoS of 0. A file of its own: it takes as long as the other runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.conformance
 def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
     """The web SDK's own machine, driver and transport in Node, wherever a test's device keeps to the rules."""
     with whole_deployment(tmp_path) as (broker, push):
-        device = ["--device", "web", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
+        device = ["--device", "web", "--qos", "0", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
         output = check(broker, *device, *push, *told(SHORT))
     # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
     with_machine, by_hand = scenarios(output)
@@ -28,7 +28,7 @@ def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
 def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path) -> None:
     """The same of the Swift SDK, over its own transport."""
     with whole_deployment(tmp_path) as (broker, push):
-        output = check(broker, "--device", "swift", *push, *told(SHORT))
+        output = check(broker, "--device", "swift", "--qos", "0", *push, *told(SHORT))
     # More by hand than of the web SDK: its types do not let a request be worded in every way.
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 340 and by_hand <= 85, f"{with_machine} with the machine, {by_hand} by hand"
@@ -36,7 +36,7 @@ def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_swift_sdk_conforms_over_libmosquitto(tmp_path: Path) -> None:
-    """What is about connections, presence, resends and acks: all that another transport could change."""
+    """What is about connections, presence, resends and acks: all that another transport could change. With QoS 1."""
     with whole_deployment(tmp_path) as (broker, push):
         output = check(broker, "--device", "swift-mosquitto", "-k", "^[15]", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)
@@ -47,6 +47,6 @@ def test_the_swift_sdk_conforms_over_libmosquitto(tmp_path: Path) -> None:
 def test_the_kotlin_sdk_conforms_as_the_device(tmp_path: Path) -> None:
     """The Kotlin SDK's machine, driver and MQTT over TCP, all devices in one JVM."""
     with whole_deployment(tmp_path) as (broker, push):
-        output = check(broker, "--device", "kotlin", *push, *told(SHORT))
+        output = check(broker, "--device", "kotlin", "--qos", "0", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"

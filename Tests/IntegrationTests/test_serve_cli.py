@@ -40,7 +40,7 @@ DEFAULTS = {
     "--cancel-memory": "30s",
     "--session-memory": "120s",
     "--ended-retention": "60s",
-    "--publish-qos": "1",
+    "--publish-qos": "0",
 }
 SAME = {"60s": ("60s", "1m"), "10m": ("10m", "600s"), "120s": ("120s", "2m")}
 

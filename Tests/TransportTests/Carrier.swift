@@ -1,6 +1,7 @@
 @testable import AppleTransport
 import BellwireClient
 import BellwireMosquitto
+import MQTTProtocol
 import Synchronization
 import Testing
 
@@ -36,7 +37,7 @@ private struct NetworkTransport: BellwireTransport {
         _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let settings = MQTTTransport(broker: broker).settings(request)
-        return try await NetworkConnection.connect(settings, request.topics, events: events) {
+        return try await NetworkConnection.connect(settings, request.topics, QoS(request.qos), events: events) {
             BellwireTransportError($0)
         }
     }

@@ -61,7 +61,7 @@ import Testing
             peer.send([0x20, 3, 0, 0, 0])
             let packet = peer.packet()
             packets.withLock { $0.append(packet) }
-            peer.send([0x40, 2, packet[5], packet[6]])
+            peer.send([0x40, 2] + packet.dropFirst(5).prefix(2))
             _ = peer.packet()
         }
         let device = try await Device(MosquittoTransport(host: "127.0.0.1", port: listener.port))

@@ -74,8 +74,8 @@ class Connection:
         self._is_lost = False
         self._client.on_message = lambda _client, _data, message: on_message(message)
 
-    def open(self, topics: list[str], patience: float) -> None:
-        """Connects, subscribes with QoS 1 and waits for the SUBACK. Raises BrokerRefused."""
+    def open(self, topics: list[str], qos: int, patience: float) -> None:
+        """Connects, subscribes with this QoS and waits for the SUBACK. Raises BrokerRefused."""
         answered = threading.Event()
         refusals: list[str] = []
 
@@ -84,7 +84,7 @@ class Connection:
                 refusals.append(f"connection refused: {reason}")
                 answered.set()
             else:
-                client.subscribe([(topic, 1) for topic in topics])
+                client.subscribe([(topic, qos) for topic in topics])
 
         def subscribed(_client: mqtt.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any) -> None:
             refusals.extend(f"no subscription to {t}: {r}" for t, r in zip(topics, reasons) if r.is_failure)

@@ -43,7 +43,9 @@ class Deployment:
     answer_patience: float = sum(BACKOFF)
     """How long to wait for the response to a request, with its resends, in seconds."""
     waits_for_broker: bool = True
-    """Whether a device that publishes waits until the broker has the message."""
+    """Whether a device that publishes waits until the broker has the message; with QoS 0, until the message is sent."""
+    qos: int = 1
+    """The QoS of the devices' subscriptions and messages."""
     others: Sequence[Broker] = ()
     """The other brokers of the deployment."""
 
@@ -134,15 +136,15 @@ class Device(Endpoint):
         device: str,
         *,
         auto_ack: bool = True,
-        qos: int = 1,
+        qos: int | None = None,
         level: str | None = None,
         hears_all: bool = False,
     ) -> None:
-        """`level` is the user's topic level where the level differs from the canonical level. `hears_all`: whether the
+        """Without `qos` the device has the deployment's. `level` is the user's topic level where the level differs from the canonical level. `hears_all`: whether the
         device also receives messages below its device topic. Without a journal the device does not record its
         messages."""
         super().__init__(deployment.root, user, device, level)
-        self.auto_ack, self.qos = auto_ack, qos
+        self.auto_ack, self.qos = auto_ack, deployment.qos if qos is None else qos
         self._hears_all = hears_all
         self.messages: list[Message] = []
         self.asked: dict[str, list[int]] = {}
@@ -175,7 +177,7 @@ class Device(Endpoint):
         # `_connection` is set before the connection is open, since a message right after the SUBACK needs its ack.
         self._connection = connection
         try:
-            connection.open(self._filters(), max(10, self.deployment.patience))
+            connection.open(self._filters(), self.qos, max(10, self.deployment.patience))
         except (BrokerRefused, OSError):
             self._connection = None
             raise

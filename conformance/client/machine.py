@@ -42,8 +42,6 @@ def why_no_machine(user: str, device: str, presence: bool, options: dict[str, An
         return "publishes no presence"
     if options.get("auto_ack") is False:
         return "acks nothing by itself"
-    if options.get("qos", 1) != 1:
-        return "publishes with QoS 0"
     if options.get("level") is not None or not re.fullmatch(r"[A-Za-z0-9._~-]{1,64}", device):
         return "has an invalid name"
     if device == "server":
@@ -92,10 +90,10 @@ class MachineDevice(Device):
     itself. If a test needs other behaviour, the methods raise `BeyondMachine`."""
 
     def __init__(
-        self, machines: Machines, deployment: Deployment, journal: Journal, user: str, device: str, place: int
+        self, machines: Machines, deployment: Deployment, journal: Journal, user: str, device: str, place: int, qos: int | None
     ) -> None:
         """`place`: the device's number among the devices of the test."""
-        super().__init__(deployment, "5", journal, user, device)
+        super().__init__(deployment, "5", journal, user, device, qos=qos)
         self._place = place
         self._machines = machines
         self.outcomes: dict[str, list[tuple[int, str | None]]] = {}
@@ -198,7 +196,7 @@ class MachineDevice(Device):
 
     def _settings(self) -> dict[str, Any]:
         token = self.deployment.broker.password(self.user)
-        settings = {"user": self.user, "device": self.device, "keepAlive": 60, "topicRoot": self.deployment.root}
+        settings = {"user": self.user, "device": self.device, "keepAlive": 60, "topicRoot": self.deployment.root, "qos": self.qos}
         return settings | ({} if token is None else {"token": token})
 
     def _welcome(self, since: int) -> Message | None:
@@ -313,7 +311,8 @@ class MachineDevice(Device):
         self._order("signal", text=json.dumps(body))
 
     def _order(self, order: str, **fields: Any) -> None:
-        """Gives an order to the SDK. Returns when the broker has the messages that the SDK publishes at once."""
+        """Gives an order to the SDK. Returns when the broker has the messages that the SDK publishes at once; with QoS 0,
+        when these messages are sent."""
         if self._stage == "open":
             self.beyond("speaks before it has told its presence")
         assert self._stage == "online", f"{self} is not connected"

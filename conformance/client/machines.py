@@ -76,7 +76,7 @@ class Machines(ABC):
 
     @abstractmethod
     def begin(self, number: int, settings: dict[str, Any]) -> None:
-        """Connects, as an app does. `settings`: `user`, `device`, `keepAlive`, `topicRoot`, `token`."""
+        """Connects, as an app does. `settings`: `user`, `device`, `keepAlive`, `topicRoot`, `qos`, `token`."""
 
     @abstractmethod
     def lose(self, number: int) -> None:

@@ -6,7 +6,7 @@ extension MQTTTransport {
         _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let settings = settings(request)
-        return try await NetworkConnection.connect(settings, request.topics, events: events) { [cause] error in
+        return try await NetworkConnection.connect(settings, request.topics, QoS(request.qos), events: events) { [cause] error in
             BellwireTransportError(error.because(cause(error, settings.broker.password)))
         }
     }

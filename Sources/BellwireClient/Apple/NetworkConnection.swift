@@ -35,6 +35,7 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     private let session: MQTTSession
     private let broker: BrokerAddress
     private let topics: [String]
+    private let qos: QoS
     private let connection: NWConnection
     private let queue: DispatchQueue
     private let events: @Sendable (BellwireTransportEvent) -> Void
@@ -55,13 +56,13 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     private var closeWaiters: [() -> Void] = []
 
     private init(
-        _ settings: MQTTSession.Configuration, _ topics: [String],
+        _ settings: MQTTSession.Configuration, _ topics: [String], _ qos: QoS,
         _ events: @escaping @Sendable (BellwireTransportEvent) -> Void, _ explain: @escaping Explain
     ) throws(MQTTError) {
         session = MQTTSession(settings)
         try session.check()
         broker = settings.broker
-        (self.topics, self.events, self.explain) = (topics, events, explain)
+        (self.topics, self.qos, self.events, self.explain) = (topics, qos, events, explain)
         queue = DispatchQueue(label: "org.bellwire.connection")
         guard let number = UInt16(exactly: broker.port), let port = NWEndpoint.Port(rawValue: number) else {
             throw MQTTError(kind: .invalid, message: "\(broker): no such port")
@@ -75,12 +76,12 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
 
     /// Connects, for `MQTTTransport.connect`. `explain` makes the error for the SDK.
     static func connect(
-        _ settings: MQTTSession.Configuration, _ topics: [String],
+        _ settings: MQTTSession.Configuration, _ topics: [String], _ qos: QoS,
         events: @escaping @Sendable (BellwireTransportEvent) -> Void, _ explain: @escaping Explain
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let made: NetworkConnection
         do throws(MQTTError) {
-            made = try NetworkConnection(settings, topics, events, explain)
+            made = try NetworkConnection(settings, topics, qos, events, explain)
         } catch {
             throw explain(error)
         }
@@ -179,7 +180,7 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
             session.forgetAcknowledged()
         } else {
             var outstanding: Set<Int32> = []
-            for topic in topics { outstanding.insert(try session.subscribe(topic, qos: .atLeastOnce)) }
+            for topic in topics { outstanding.insert(try session.subscribe(topic, qos: qos)) }
             ungranted = outstanding
         }
         guard ungranted?.isEmpty == true else { return }
@@ -236,7 +237,9 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
             guard !isClosing else { return }
             turn { () throws(MQTTError) in
                 try session.publish(
-                    MQTTMessage(topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds))
+                    MQTTMessage(
+                        topic: message.topic, payload: message.payload, qos: qos,
+                        expirySeconds: message.expirySeconds))
             }
         }
     }

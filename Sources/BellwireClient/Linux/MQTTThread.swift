@@ -7,6 +7,7 @@ import Support
 final class MQTTThread: ThreadedClient {
     private let connection: MQTTConnection
     private let topics: [String]
+    private let qos: QoS
     private let wakeUp: WakeUp
     /// Returns a known cause of a connection's failure or end, beside the error.
     private let cause: (MQTTError) -> String?
@@ -20,10 +21,11 @@ final class MQTTThread: ThreadedClient {
 
     /// Connects; blocks while the name is looked up and TCP connects.
     init(
-        _ settings: MQTTConnection.Configuration, _ topics: [String], _ wakeUp: WakeUp,
+        _ settings: MQTTConnection.Configuration, _ request: BellwireConnectionRequest, _ wakeUp: WakeUp,
         cause: @escaping (MQTTError) -> String?
     ) throws(BellwireTransportError) {
-        (self.topics, self.wakeUp, self.cause) = (topics, wakeUp, cause)
+        (topics, qos) = (request.topics, QoS(request.qos))
+        (self.wakeUp, self.cause) = (wakeUp, cause)
         do throws(MQTTError) {
             connection = try MQTTConnection(settings)
             try connection.connect()
@@ -49,7 +51,7 @@ final class MQTTThread: ThreadedClient {
             if !ungranted.isEmpty { self.ungranted = ungranted.subtracting(connection.acknowledged) }
         } else {
             var outstanding: Set<Int32> = []
-            for topic in topics { outstanding.insert(try connection.subscribe(topic, qos: .atLeastOnce)) }
+            for topic in topics { outstanding.insert(try connection.subscribe(topic, qos: qos)) }
             ungranted = outstanding
         }
     }
@@ -57,7 +59,7 @@ final class MQTTThread: ThreadedClient {
     func publish(_ messages: [BellwireOutgoingMessage]) throws(BellwireTransportError) {
         try explaining { () throws(MQTTError) in
             try connection.together { () throws(MQTTError) in
-                for message in messages { try connection.publish(MQTTMessage(message)) }
+                for message in messages { try connection.publish(MQTTMessage(message, qos)) }
             }
         }
     }
@@ -76,7 +78,7 @@ final class MQTTThread: ThreadedClient {
 }
 
 extension MQTTMessage {
-    fileprivate init(_ message: BellwireOutgoingMessage) {
-        self.init(topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)
+    fileprivate init(_ message: BellwireOutgoingMessage, _ qos: QoS) {
+        self.init(topic: message.topic, payload: message.payload, qos: qos, expirySeconds: message.expirySeconds)
     }
 }

@@ -13,7 +13,7 @@ extension MQTTTransport {
         return try await ThreadedConnection.connect(
             thread: { startDetachedThread($0) }, wake: wakeUp.wake, events: events
         ) { [cause] () throws(BellwireTransportError) in
-            try MQTTThread(settings, request.topics, wakeUp) { cause($0, settings.broker.password) }
+            try MQTTThread(settings, request, wakeUp) { cause($0, settings.broker.password) }
         }
     }
 }

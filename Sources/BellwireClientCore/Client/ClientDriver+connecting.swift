@@ -184,7 +184,7 @@ extension ClientDriver {
         return BellwireConnectionRequest(
             clientID: Topics.clientID(device), username: Topics.encode(device.userID),
             password: state.withLock { $0.token }, will: configuration.publishesPresence ? will : nil,
-            keepAlive: configuration.keepAlive, topics: topics)
+            keepAlive: configuration.keepAlive, topics: topics, qos: configuration.qos)
     }
 
     /// Takes over a connection after the broker has granted the subscriptions: the machine publishes presence.

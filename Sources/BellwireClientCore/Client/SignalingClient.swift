@@ -40,6 +40,8 @@ public final class SignalingClient: Sendable {
         /// vanishes as lost after 1.5 times as long. The device itself notices a dead network after this time and 5 s
         /// more, or 6 s after a request.
         public var keepAlive: Duration = .seconds(60)
+        /// The QoS of this device's subscriptions and messages at the broker; 0 by default.
+        public var qos = BellwireQoS.atMostOnce
         /// The time limit of a request, 30 s by default; the request then throws `noResponse`. The time that a request
         /// waits for the answer to an earlier request counts: requests on the same call leave in turn, and a request
         /// that begins a call leaves after the requests that leave another call.

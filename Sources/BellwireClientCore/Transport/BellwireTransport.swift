@@ -3,8 +3,8 @@
 ///
 /// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK has these.
 public protocol BellwireTransport: Sendable {
-    /// Connects with a clean session and the will, subscribes to all topics with QoS 1, and returns when the broker has
-    /// granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never
+    /// Connects with a clean session and the will, subscribes to all topics with the request's QoS, and returns when the
+    /// broker has granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never
     /// twice at once, and with `closed` as the last event, once, whatever the reason for the end. A connection that was
     /// not made has no events.
     ///
@@ -39,6 +39,15 @@ extension BellwireTransportConnection {
     public func probe() {}
 }
 
+/// The quality of service of messages at the broker (docs/protocol.md, section 1). Acks and resends of the protocol make
+/// up for a lost message at either QoS.
+public enum BellwireQoS: Int, Sendable {
+    /// No acknowledgments between client and broker: half as many packets. A lost message is sent again after a second.
+    case atMostOnce = 0
+    /// Client and broker acknowledge each message, while the connection stands.
+    case atLeastOnce = 1
+}
+
 /// The contents of CONNECT and SUBSCRIBE.
 public struct BellwireConnectionRequest: Sendable {
     /// The MQTT client id, `{user}/{device}`, encoded (docs/protocol.md, section 1).
@@ -47,15 +56,18 @@ public struct BellwireConnectionRequest: Sendable {
     public var username: String
     /// The MQTT password: the token; nil when there is no token.
     public var password: String?
-    /// The message that the broker publishes when the connection is lost; nil for a client that only asks.
+    /// The message that the broker publishes with QoS 1 when the connection is lost; nil for a client that only asks.
     public var will: BellwireOutgoingMessage?
     public var keepAlive: Duration
-    /// The topics to subscribe to, with QoS 1.
+    /// The topics to subscribe to.
     public var topics: [String]
+    /// The QoS of the subscriptions and of published messages. An adapter whose library has no PINGREQ may publish with
+    /// QoS 1, so that an acknowledgment shows that the broker is there.
+    public var qos: BellwireQoS
 
     public init(
         clientID: String, username: String, password: String?, will: BellwireOutgoingMessage?, keepAlive: Duration,
-        topics: [String]
+        topics: [String], qos: BellwireQoS = .atMostOnce
     ) {
         self.clientID = clientID
         self.username = username
@@ -63,10 +75,11 @@ public struct BellwireConnectionRequest: Sendable {
         self.will = will
         self.keepAlive = keepAlive
         self.topics = topics
+        self.qos = qos
     }
 }
 
-/// A message to be published with QoS 1, never retained.
+/// A message to be published, never retained.
 public struct BellwireOutgoingMessage: Sendable, Equatable {
     public var topic: String
     public var payload: [UInt8]

@@ -24,7 +24,7 @@ package enum ServeCommand {
         Option("token-file", "FILE", default: "", "a file with this coordinator's token; read for each connection"),
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
-        Option("publish-qos", "0|1", default: "1", "QoS of messages to devices"),
+        Option("publish-qos", "0|1", default: "0", "QoS of messages to devices"),
         Option("http", "HOST:PORT", default: "", "serve /healthz, /readyz and /metrics there"),
         LogOptions.level, LogOptions.format,
     ]

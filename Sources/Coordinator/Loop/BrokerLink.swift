@@ -13,6 +13,9 @@ final class BrokerLink {
         static let mostBacklog = 50_000
         /// The longest time between two looks at a quiet connection, which has to be kept alive, in milliseconds.
         static let longestQuiet: Int64 = 200
+        /// With QoS 0 a broker refuses in silence. A message in this time, in milliseconds, has QoS 1 all the same, so
+        /// that a refusal shows.
+        static let acknowledgedInterval: Int64 = 1_000
         /// How long the broker keeps a canary, in seconds.
         static let canaryExpiry: UInt32 = 5
     }
@@ -39,6 +42,8 @@ final class BrokerLink {
     /// Ends the wait of the loop when a connection was made.
     private let wakeUp: WakeUp
     private var lastReceived: Int64 = 0
+    /// When a message last had QoS 1, by the boot clock, in milliseconds.
+    private var lastAcknowledged = Int64.min / 2
     /// When the last canary was sent, by the boot clock, in microseconds; nil when the canary has come back.
     private var canarySent: Int64?
 
@@ -267,25 +272,37 @@ final class BrokerLink {
 extension BrokerLink {
     /// Publishes messages. After `deadline` (boot clock, in milliseconds) the messages are stale and are dropped.
     func publish(_ messages: [OutboundMessage], by deadline: Int64) {
-        guard let connection, connection.backlog < LinkBounds.mostBacklog, SystemClock.boot.milliseconds < deadline
-        else {
+        let now = SystemClock.boot.milliseconds
+        guard let connection, connection.backlog < LinkBounds.mostBacklog, now < deadline else {
             service.count(.publicationsDropped, messages.count)
             return
         }
         do throws(MQTTError) {
             try connection.together { () throws(MQTTError) in
-                for message in messages { try publish(message, connection) }
+                for message in messages { try publish(message, connection, now) }
             }
         } catch {
             lost(error)
         }
     }
 
-    private func publish(_ message: OutboundMessage, _ connection: MQTTConnection) throws(MQTTError) {
+    /// Returns the QoS of a message. A receipt is sent once, so the broker has to acknowledge the receipt. After a
+    /// refusal the broker has to acknowledge each message, until the broker takes one.
+    private func qos(of message: OutboundMessage, _ connection: MQTTConnection, _ now: Int64) -> QoS {
+        let isAcknowledged =
+            configuration.publishQoS == .atLeastOnce || message.receiptOf != nil || connection.unauthorizedInARow > 0
+            || now - lastAcknowledged >= LinkBounds.acknowledgedInterval
+        if isAcknowledged { lastAcknowledged = now }
+        return isAcknowledged ? .atLeastOnce : .atMostOnce
+    }
+
+    private func publish(
+        _ message: OutboundMessage, _ connection: MQTTConnection, _ now: Int64
+    ) throws(MQTTError) {
         do throws(MQTTError) {
             let identifier = try connection.publish(
                 MQTTMessage(
-                    topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
+                    topic: message.topic, payload: message.payload, qos: qos(of: message, connection, now),
                     correlationData: message.correlationData, responseTopic: message.responseTopic,
                     expirySeconds: message.expirySeconds),
                 isAwaited: message.receiptOf != nil)

@@ -12,7 +12,9 @@ package struct CoordinatorConfiguration: Sendable {
     package var id: String
     /// The share group: the broker hands each message to a single coordinator of the group.
     package var group = "coordinators"
-    package var publishQoS = QoS.atLeastOnce
+    /// The QoS of messages to devices. With QoS 0, receipts of peer messages and a message a second have QoS 1 all the
+    /// same.
+    package var publishQoS = QoS.atMostOnce
     package var certificateAuthorityFile: String?
     package var certificateFile: String?
     package var certificateKeyFile: String?

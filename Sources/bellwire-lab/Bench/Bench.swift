@@ -19,7 +19,7 @@ struct Bench {
     var rate: Double?
     /// The bound on calls at the same time.
     var atOnce = 128
-    var qos = QoS.atLeastOnce
+    var qos = QoS.atMostOnce
     /// The number of live calls in the store before the measurement.
     var live = 0
     var shape = CallLoad.Shape()

@@ -21,7 +21,7 @@ enum BenchCommand {
             Option("seconds", "N", default: "10", "the duration at the highest rate"),
             Option("rate", "N|max", default: "max", "offered calls per second, or as many as possible"),
             Option("at-once", "N", default: "128", "the greatest number of calls at the same time"),
-            Option("qos", "0|1", default: "1", "the QoS of all messages"),
+            Option("qos", "0|1", default: "0", "the QoS of all messages"),
             Option("live", "N", default: "0", "live calls in the store before the measurement"),
             Option("members", "N", default: "2", "users in each call, including the inviter"),
             Option("devices", "N", default: "1", "devices of each user"),

@@ -37,7 +37,7 @@ def main() -> int:
     print(
         f"chaos: seed {options.seed}, {options.seconds:g} s, {options.coordinators} coordinators, "
         f"{options.brokers} brokers, "
-        f"{options.store}, QoS {options.qos}",
+        f"{options.store}, QoS {'0 and 1' if options.qos is None else options.qos}",
         flush=True,
     )
     started = time.monotonic()
@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--coordinators", type=int, default=3)
     parser.add_argument("--brokers", type=int, default=1)
-    parser.add_argument("--qos", type=int, choices=(0, 1), default=1)
+    parser.add_argument("--qos", type=int, choices=(0, 1), help="of all messages; by default some have 0 and some 1")
     parser.add_argument("--store", choices=("redis", "sqlite"), default="redis")
     parser.add_argument("--appendfsync", choices=("always", "everysec", "no"), default="always")
     parser.add_argument("--rate", type=float, default=8, help="calls per second")

@@ -44,7 +44,7 @@ class Deployment:
         brokers: int,
         store: str,
         fsync: str,
-        qos: int,
+        qos: int | None,
         fault: str | None,
         webhooks: Path,
     ) -> None:
@@ -55,7 +55,7 @@ class Deployment:
         self.brokers = [ChaosBroker(directory / name) for name in names]
         self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
         url = self.redis.url if self.redis else "sqlite"
-        flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos), "webhooks": str(webhooks)}
+        flags: dict[str, Any] = self.FLAGS | {"webhooks": str(webhooks)}
         if fault:
             flags["fault"] = fault
         self.coordinators = [
@@ -67,6 +67,7 @@ class Deployment:
                 start=False,
                 # The store of `bellwire` itself cannot be broken.
                 program=lab() if fault else None,
+                publish_qos=str(number % 2 if qos is None else qos),
                 **flags,
             )
             for number in range(coordinators)

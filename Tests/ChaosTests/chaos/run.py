@@ -33,7 +33,8 @@ class Options:
     seed: int
     coordinators: int = 3
     brokers: int = 1
-    qos: int = 1
+    qos: int | None = None
+    """Of all messages; None: each device draws its own, and coordinators publish with 0 and 1 in turn."""
     store: str = "redis"
     appendfsync: str = "always"
     rate: float = 8.0
@@ -136,9 +137,8 @@ class Run:
         rng = random.Random(self._network.random())
         brokers = [Broker.at(broker.url, None, lambda _: None) for broker in self._deployment.brokers]
         rng.shuffle(brokers)
-        return Phone(
-            self._loop, self._history, rng, brokers, user, device, self._options.qos, self._load, presence=presence
-        )
+        qos = rng.randrange(2) if self._options.qos is None else self._options.qos
+        return Phone(self._loop, self._history, rng, brokers, user, device, qos, self._load, presence=presence)
 
     def _note_stalls(self) -> None:
         for since in self._deployment.stalls():

@@ -44,6 +44,11 @@ export interface ClientOptions {
    * silence.
    */
   keepAlive?: number;
+  /**
+   * The QoS of this device's subscriptions and messages at the broker; 0 by default. The SDK sends a request without a
+   * response again after a second at either QoS.
+   */
+  qos?: 0 | 1;
   /** The time limit of a request in milliseconds; 30,000 by default. The request then throws `noResponse`. */
   requestTimeout?: number;
   /** The time limit of `connect()` in milliseconds; 10,000 by default. */
@@ -265,7 +270,7 @@ export class BellwireClient {
     this.driver = new Driver(
       {
         urls: this.urls, user: this.user, device: this.device, topicRoot: options.topicRoot ?? "bellwire/v1",
-        keepAlive: options.keepAlive ?? 90, transport: this.transport,
+        keepAlive: options.keepAlive ?? 90, qos: options.qos ?? 0, transport: this.transport,
         machine: requestTimeout === undefined ? {} : { requestTimeout },
         ...(token === undefined ? {} : { token }), ...(getToken === undefined ? {} : { getToken }),
       },

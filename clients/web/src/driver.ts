@@ -31,6 +31,7 @@ export interface DriverSettings {
   topicRoot: string;
   /** Seconds. */
   keepAlive: number;
+  qos: 0 | 1;
   token?: string;
   getToken?: () => string | Promise<string>;
   transport: Transport;
@@ -152,7 +153,7 @@ export class Driver {
   }
 
   private open(): void {
-    const { user, device, keepAlive, transport } = this.settings;
+    const { user, device, keepAlive, qos, transport } = this.settings;
     const url = this.urls[this.connections % this.urls.length] as string;
     this.connections += 1;
     // The session belongs to this connection alone, and so does the will that names the session (section 1).
@@ -168,7 +169,7 @@ export class Driver {
     try {
       connection = transport(
         {
-          url, keepAlive, will, clientID: `${encoded}/${device}`, username: encoded, subscriptions: this.topics.down,
+          url, keepAlive, qos, will, clientID: `${encoded}/${device}`, username: encoded, subscriptions: this.topics.down,
           ...(this.token === undefined ? {} : { password: this.token }),
         },
         {

@@ -111,9 +111,9 @@ export function connectPacket(fields: ConnectFields): Uint8Array {
   return packet(0x10, ...parts);
 }
 
-/** A SUBSCRIBE with QoS 1 for all filters. */
-export function subscribePacket(packetID: number, filters: string[]): Uint8Array {
-  return packet(0x82, uint16(packetID), [0], ...filters.flatMap((filter) => [...field(filter), [1]]));
+/** A SUBSCRIBE for all filters. */
+export function subscribePacket(packetID: number, filters: string[], qos: 0 | 1): Uint8Array {
+  return packet(0x82, uint16(packetID), [0], ...filters.flatMap((filter) => [...field(filter), [qos]]));
 }
 
 export function publishPacket(fields: PublishFields): Uint8Array {
@@ -238,7 +238,7 @@ function readPacket(header: number, body: Uint8Array): InboundPacket {
     }
     case 3: {
       const qos = (header >> 1) & 3;
-      // This client subscribes with QoS 1, so QoS 2 is an error.
+      // This client subscribes with QoS 0 or 1, so QoS 2 is an error.
       if (qos > 1) throw new PacketError("a PUBLISH has QoS 2");
       const topic = reader.string();
       const packetID = qos > 0 ? reader.integer(2) : 0;

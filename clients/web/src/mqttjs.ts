@@ -16,7 +16,7 @@ interface MQTTJSClient {
   on(event: "error", handler: (error: Error & { code?: unknown }) => void): unknown;
   on(event: "close", handler: () => void): unknown;
   subscribe(
-    topics: Record<string, { qos: 1 }>,
+    topics: Record<string, { qos: 0 | 1 }>,
     done: (error: Error | null | undefined, granted?: { qos: number }[]) => void,
   ): unknown;
   publish(topic: string, payload: string, options: object): unknown;
@@ -55,6 +55,7 @@ class MQTTJSConnection implements Connection {
   private readonly releaseTimers: () => void;
   private readonly cancelHandshakeLimit: () => void;
   private cancelAnswerLimit: (() => void) | undefined;
+  private readonly qos: 0 | 1;
   private isClosed = false;
   private problem = "the connection broke";
   private isTakenOver = false;
@@ -62,7 +63,8 @@ class MQTTJSConnection implements Connection {
   private isExplained = false;
 
   constructor(mqtt: MQTTJS, settings: ConnectionSettings, private readonly handlers: ConnectionHandlers) {
-    const { url, clientID, username, password, keepAlive, will } = settings;
+    const { url, clientID, username, password, keepAlive, will, qos } = settings;
+    this.qos = qos;
     this.problem = `${url} cannot be reached`;
     this.client = mqtt.connect(url, {
       protocolVersion: 5, clean: true, clientId: clientID, username, keepalive: keepAlive, connectTimeout: handshakeLimit,
@@ -98,7 +100,7 @@ class MQTTJSConnection implements Connection {
     this.problem = "the connection broke";
     this.isAccepted = true;
     this.handlers.accepted();
-    const topics = Object.fromEntries(subscriptions.map((topic) => [topic, { qos: 1 as const }]));
+    const topics = Object.fromEntries(subscriptions.map((topic) => [topic, { qos: this.qos }]));
     this.client.subscribe(topics, (error, granted) => {
       if (this.isClosed) return;
       if (error || granted?.some(({ qos }) => qos >= 0x80)) {
@@ -123,7 +125,7 @@ class MQTTJSConnection implements Connection {
   publish(topic: string, payload: string, expiry?: number): boolean {
     if (this.isClosed) return true;
     const properties = expiry === undefined ? {} : { messageExpiryInterval: expiry };
-    this.client.publish(topic, payload, { qos: 1, properties });
+    this.client.publish(topic, payload, { qos: this.qos, properties });
     return true;
   }
 

@@ -9,8 +9,10 @@ export interface ConnectionSettings {
   keepAlive: number;
   /** The message that the broker publishes when the connection breaks. */
   will: { topic: string; payload: string };
-  /** The topics to subscribe to, with QoS 1. */
+  /** The topics to subscribe to. */
   subscriptions: string[];
+  /** The QoS of the subscriptions and of published messages. The will has QoS 1. */
+  qos: 0 | 1;
 }
 
 /**
@@ -53,7 +55,7 @@ export interface ConnectionHandlers {
 /** A connection to the broker. The connection never reconnects by itself. */
 export interface Connection {
   /**
-   * Publishes with QoS 0 or 1, never retained. `expiry` in seconds. Returns false when the message is larger than the
+   * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the message is larger than the
    * broker accepts; the message then was not sent.
    */
   publish(topic: string, payload: string, expiry?: number): boolean;

@@ -80,7 +80,8 @@ class WebSocketConnection implements Connection {
   publish(topic: string, payload: string, messageExpiry?: number): boolean {
     if (this.isClosed) return true;
     // Messages beyond the broker's limit have QoS 0: correctness rests on resends, not on QoS.
-    const packetID = this.inflight.size < this.receiveMaximum ? this.nextPacketID() : undefined;
+    const isAcknowledged = this.settings.qos === 1 && this.inflight.size < this.receiveMaximum;
+    const packetID = isAcknowledged ? this.nextPacketID() : undefined;
     const packet = publishPacket({ topic, payload, packetID, messageExpiry });
     if (packet.length > this.maximumOut) return false;
     if (packetID !== undefined) this.inflight.add(packetID);
@@ -144,7 +145,7 @@ class WebSocketConnection implements Connection {
         this.keepAlive(packet.serverKeepAlive ?? this.settings.keepAlive);
         this.isAccepted = true;
         this.handlers.accepted();
-        return this.send(subscribePacket(firstPacketID, this.settings.subscriptions));
+        return this.send(subscribePacket(firstPacketID, this.settings.subscriptions, this.settings.qos));
       case "suback":
         if (packet.reasons.some((reason) => reason >= 0x80)) {
           return this.end("the broker refuses this device its topics: not authorized", { isRefused: true });

@@ -17,7 +17,8 @@ test("packets are written as section 3 of MQTT 5 has them", () => {
     plain("10 23 0004 4d515454 05 ce 005a 05 27 00080000 0003 612f62 00 0001 74 0002 7b7d 0001 61 0001 70"));
   assert.equal(hex(connectPacket({ clientID: "a/b", keepAlive: 0, maximumPacketSize: 1 })),
     plain("10 15 0004 4d515454 05 02 0000 05 27 00000001 0003 612f62"));
-  assert.equal(hex(subscribePacket(1, ["x", "y"])), plain("82 0b 0001 00 0001 78 01 0001 79 01"));
+  assert.equal(hex(subscribePacket(1, ["x", "y"], 1)), plain("82 0b 0001 00 0001 78 01 0001 79 01"));
+  assert.equal(hex(subscribePacket(1, ["x"], 0)), plain("82 07 0001 00 0001 78 00"));
   assert.equal(hex(publishPacket({ topic: "t", payload: "é" })), plain("30 06 0001 74 00 c3a9"));
   assert.equal(hex(publishPacket({ topic: "t", payload: "", packetID: 258, messageExpiry: 31, correlationData: bytes("0a0b") })),
     plain("32 10 0001 74 0102 0a 02 0000001f 09 0002 0a0b"));
@@ -25,7 +26,7 @@ test("packets are written as section 3 of MQTT 5 has them", () => {
   assert.equal(hex(pingreqPacket()), "c000");
   assert.equal(hex(disconnectPacket()), "e000");
   assert.equal(hex(publishPacket({ topic: "t", payload: "x".repeat(200) })).slice(0, 6), "30cc01", "a length of two bytes");
-  assert.throws(() => subscribePacket(1, ["x".repeat(65_536)]), PacketError);
+  assert.throws(() => subscribePacket(1, ["x".repeat(65_536)], 0), PacketError);
 });
 
 const packets = [

@@ -236,7 +236,7 @@ test("under MQTT.js, too, a hidden page finds out in time that its broker is sil
     const told = [];
     const tell = (what) => (failure) => told.push([page.seconds(), failure?.message ?? what]);
     const connection = mqttTransport(library)(
-      { url: "ws://x", clientID: "a/b", username: "a", keepAlive: 20, will: { topic: "w", payload: "{}" }, subscriptions: ["x"] },
+      { url: "ws://x", clientID: "a/b", username: "a", keepAlive: 20, will: { topic: "w", payload: "{}" }, subscriptions: ["x"], qos: 0 },
       { accepted: () => undefined, subscribed: tell("subscribed"), message: () => undefined, closed: tell("closed") });
     return { connection, told };
   };

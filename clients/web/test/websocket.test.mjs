@@ -23,11 +23,12 @@ class Socket {
 
 const settings = {
   url: "ws://broker", clientID: "a/b", username: "a", keepAlive: 0, will: { topic: "w", payload: "{}" }, subscriptions: ["x", "y"],
+  qos: 1,
 };
 
-function connect() {
+function connect(qos = 1) {
   const told = [];
-  const connection = webSocketTransport(Socket)(settings, {
+  const connection = webSocketTransport(Socket)({ ...settings, qos }, {
     accepted: () => told.push("accepted"),
     subscribed: () => told.push("subscribed"),
     message: (payload) => told.push(payload),
@@ -115,6 +116,16 @@ test("the broker's bounds are kept: receive maximum and packet size", () => {
   connection.publish("t", "x");
   assert.equal(qos().at(-1), "32");
   assert.equal(connection.publish("t", "x".repeat(40)), false);
+});
+
+test("with QoS 0 neither messages nor subscriptions are acknowledged", () => {
+  const { connection, socket } = connect(0);
+  socket.open();
+  socket.give("20 03 00 00 00");
+  assert.match(socket.sent[1], /00017800000179 ?00$/);
+  socket.give("90 05 0001 00 00 00");
+  assert.equal(connection.publish("t", "x"), true);
+  assert.match(socket.sent.at(-1), /^30/);
 });
 
 test("a broker that does not read, or answer, is told", (context) => {

@@ -59,6 +59,8 @@ public class BellwireClient internal constructor(
      * @property topicRoot The topics' root (docs/protocol.md, section 1).
      * @property keepAlive The MQTT keep-alive in seconds. The broker counts a device as lost after 1.5 times this period
      *   of silence.
+     * @property qos The QoS of this device's subscriptions and messages at the broker, 0 or 1. The SDK sends a request
+     *   without a response again after a second at either QoS.
      * @property requestTimeout The time limit of a request in milliseconds. The request then throws `noResponse`.
      */
     public class Configuration(
@@ -71,6 +73,7 @@ public class BellwireClient internal constructor(
         public val topicRoot: String = "bellwire/v1",
         public val keepAlive: Int = 90,
         public val requestTimeout: Long = 30_000,
+        public val qos: Int = 0,
     )
 
     public val user: String = checkUser(configuration.user)
@@ -130,6 +133,7 @@ public class BellwireClient internal constructor(
 
     init {
         if (configuration.keepAlive !in 1..65_535) throw BellwireException("badRequest", "keepAlive is 1 to 65,535 s")
+        if (configuration.qos !in 0..1) throw BellwireException("badRequest", "qos is 0 or 1")
         if (!isDevice(device)) throw BellwireException("badRequest", "a device id is 1 to 64 of A-Z a-z 0-9 . _ ~ -")
         if (configuration.transport == null) {
             try {
@@ -194,7 +198,7 @@ public class BellwireClient internal constructor(
         val loop = makeLoop("bellwire-$device")
         val settings = DriverSettings(
             urls, user, device, configuration.topicRoot, configuration.keepAlive, configuration.token, transport,
-            configuration.requestTimeout,
+            configuration.requestTimeout, configuration.qos,
         )
         val host = Host()
         val attempt = Running(Driver(settings, loop, host), loop)

@@ -53,6 +53,7 @@ internal class DriverSettings(
     val transport: Transport,
     /** Milliseconds. */
     val requestTimeout: Long,
+    val qos: Int,
 )
 
 /** The receiver of the driver's results, on the driver's loop. */
@@ -209,7 +210,7 @@ internal class Driver(
             url = url, clientID = level, username = encodeUser(settings.user), password = token,
             keepAlive = settings.keepAlive, willTopic = presenceTopic,
             willPayload = jsonOf("online" to false, "reason" to "lost", "session" to session).toString(),
-            subscriptions = downTopics,
+            subscriptions = downTopics, qos = settings.qos,
         )
         val handlers = object : ConnectionHandlers {
             override fun accepted() = whileCurrent {

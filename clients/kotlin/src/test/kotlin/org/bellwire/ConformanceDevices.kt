@@ -51,6 +51,7 @@ private class ConformanceDevice(private val number: Long, settings: JsonObject) 
             token = token?.let { { it } },
             transport = CountedTransport(),
             requestTimeout = 30_000,
+            qos = settings.integer("qos")!!.toInt(),
         ),
         loop, this,
     )

@@ -6,6 +6,7 @@ import org.bellwire.transport.PacketException
 import org.bellwire.transport.PacketParser
 import org.bellwire.transport.connectPacket
 import org.bellwire.transport.publishPacket
+import org.bellwire.transport.subscribePacket
 import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertThrows
@@ -78,6 +79,14 @@ class PacketsTest {
         assertArrayEquals(expected.drop(2).toByteArray(), packet.drop(2).toByteArray())
         assertThrows(PacketException::class.java) {
             connectPacket(ConnectionSettings("mqtt://a", "c", "u", "p".repeat(70_000), 90, "w", "{}", emptyList()), 256)
+        }
+    }
+
+    @Test
+    fun aSubscriptionHasTheQoSOfTheSettings() {
+        for (qos in 0..1) {
+            val expected = bytes(0x82, 7, 0, 1, 0, 0, 1, 't'.code, qos)
+            assertArrayEquals(expected, subscribePacket(1, listOf("t"), qos))
         }
     }
 

@@ -105,7 +105,7 @@ private class MqttConnection(
         val packet = synchronized(lock) {
             if (isClosed) return true
             // Messages beyond the broker's limit have QoS 0: correctness rests on resends, not on QoS.
-            val id = if (inflight.size < receiveMaximum) nextPacketID() else null
+            val id = if (settings.qos == 1 && inflight.size < receiveMaximum) nextPacketID() else null
             val packet = publishPacket(topic, payload.toByteArray(), id, expiry)
             if (packet.size > maximumOut) return false
             id?.let(inflight::add)
@@ -253,7 +253,7 @@ private class MqttConnection(
         }
         keepAlive(packet.serverKeepAlive ?: settings.keepAlive)
         handlers.accepted()
-        send(subscribePacket(SUBSCRIBE_ID, settings.subscriptions))
+        send(subscribePacket(SUBSCRIBE_ID, settings.subscriptions, settings.qos))
     }
 
     /** Pings twice per keep-alive period, since a sleeping phone's timers may be late. */

@@ -94,10 +94,10 @@ internal fun connectPacket(settings: ConnectionSettings, maximumPacketSize: Int)
     return packet(0x10, fields)
 }
 
-/** A SUBSCRIBE with QoS 1 for all filters. */
-internal fun subscribePacket(packetID: Int, filters: List<String>): ByteArray {
+/** A SUBSCRIBE for all filters. */
+internal fun subscribePacket(packetID: Int, filters: List<String>, qos: Int): ByteArray {
     val fields = Fields().uint16(packetID).byte(0)
-    for (filter in filters) fields.text(filter).byte(1)
+    for (filter in filters) fields.text(filter).byte(qos)
     return packet(0x82, fields)
 }
 
@@ -195,7 +195,7 @@ private fun readPacket(header: Int, reader: PacketReader): InboundPacket = when 
     }
     3 -> {
         val qos = (header shr 1) and 3
-        // This client subscribes with QoS 1, so QoS 2 is an error.
+        // This client subscribes with QoS 0 or 1, so QoS 2 is an error.
         if (qos > 1) throw PacketException("a PUBLISH has QoS 2")
         reader.text()
         val packetID = if (qos > 0) reader.integer(2).toInt() else null

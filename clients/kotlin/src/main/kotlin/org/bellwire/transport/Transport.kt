@@ -8,7 +8,8 @@ package org.bellwire.transport
  * @property keepAlive The keep-alive in seconds. The broker may consider a connection lost after 1.5 times this period
  *   of silence.
  * @property willTopic The topic of the message that the broker publishes when the connection breaks.
- * @property subscriptions The topics to subscribe to, with QoS 1.
+ * @property subscriptions The topics to subscribe to.
+ * @property qos The QoS of the subscriptions and of published messages, 0 or 1. The will has QoS 1.
  */
 public class ConnectionSettings(
     public val url: String,
@@ -19,6 +20,7 @@ public class ConnectionSettings(
     public val willTopic: String,
     public val willPayload: String,
     public val subscriptions: List<String>,
+    public val qos: Int = 0,
 )
 
 /**
@@ -65,7 +67,7 @@ public interface Connection {
     public val backlog: Int
 
     /**
-     * Publishes with QoS 0 or 1, never retained. `expiry` in seconds. Returns false when the message is larger than the
+     * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the message is larger than the
      * broker accepts; the message then was not sent.
      */
     public fun publish(topic: String, payload: String, expiry: Int? = null): Boolean
