@@ -52,10 +52,10 @@ class Deployment:
         for part in (*names, "redis", "coordinators"):
             # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
             shutil.rmtree(directory / part, ignore_errors=True)
-        self.brokers = [ChaosBroker(directory / name) for name in names]
+        self.brokers = [self._make_broker(directory / name) for name in names]
         self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
         url = self.redis.url if self.redis else "sqlite"
-        flags: dict[str, Any] = self.FLAGS | {"webhooks": str(webhooks)}
+        flags: dict[str, Any] = self._flags() | {"webhooks": str(webhooks)}
         if fault:
             flags["fault"] = fault
         self.coordinators = [
@@ -75,6 +75,13 @@ class Deployment:
         self._canary_output = directory / "canary.txt"
         self._canary: Child | None = None
         self._canary_offset = 0
+
+    def _make_broker(self, directory: Path) -> Broker:
+        return ChaosBroker(directory)
+
+    def _flags(self) -> dict[str, str]:
+        """The options of every coordinator. The brokers are made, and do not run yet."""
+        return self.FLAGS
 
     def start(self) -> None:
         for broker in self.brokers:

@@ -51,7 +51,7 @@ class Link:
         self._loop, self._history, self._rng, self._name, self._qos = loop, history, rng, phone.client_id, qos
         self._on_message, self._on_end = on_message, on_end
         self._socket: socket.socket | None = None
-        client = make_client(broker, "5", phone.client_id, phone.level, None, will)
+        client = make_client(broker, "5", phone.client_id, phone.level, broker.password(phone.user), will)
         client.on_socket_open = self._opened
         client.on_socket_close = self._closed
         client.on_connect = lambda c, *_: c.subscribe([(topic, qos) for topic in phone.down])

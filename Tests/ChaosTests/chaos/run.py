@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from conformance.client import Broker
@@ -18,7 +19,7 @@ from .history import History
 from .load import Load
 from .loop import Loop
 from .nemesis import Nemesis
-from .phone import Phone
+from .phone import Listener, Phone
 from .plan import People
 
 _HEALING, _ENDING, _TELLING, _ASKING = 45, 40, 20, 20
@@ -73,7 +74,14 @@ class Run:
         self._network = random.Random(rng.random())
         self._nemesis_rng = random.Random(rng.random())
         self._backend = Backend(directory / "backend", random.Random(rng.random()))
-        self._deployment = Deployment(
+        self._deployment = self._make_deployment(directory)
+        self._unsettled: list[str] = []
+        self._auditors: dict[str, Phone] = {}
+        self._ended_at = 0.0
+
+    def _make_deployment(self, directory: Path) -> Deployment:
+        options = self._options
+        return Deployment(
             directory,
             options.coordinators,
             options.brokers,
@@ -83,19 +91,20 @@ class Run:
             options.fault,
             self._backend.settings,
         )
-        self._unsettled: list[str] = []
-        self._auditors: dict[str, Phone] = {}
-        self._ended_at = 0.0
 
     def play(self) -> Result:
         try:
             self._deployment.start()
-            nemesis = self._people_come_online()
+            self._people_come_online()
+            nemesis = self._make_nemesis()
             self._load.start()
             nemesis.start()
             self._loop.run_for(self._options.seconds)
             memory = self._deployment.memory_kb()
-            self._settle(nemesis)
+            self._load.stop()
+            nemesis.stop()
+            self._wait(lambda: nemesis.is_quiet, _HEALING, "everything serves again")
+            self._settle()
         finally:
             self._history.close()
             self._deployment.stop()
@@ -113,7 +122,7 @@ class Run:
             {"taken": self._backend.taken, "repeated": self._backend.repeated},
         )
 
-    def _people_come_online(self) -> Nemesis:
+    def _people_come_online(self) -> None:
         names = [coordinator.log.stem for coordinator in self._deployment.coordinators]
         self._history.write("began", coordinators=names, seed=self._options.seed)
         for user, devices in self._people.devices.items():
@@ -124,21 +133,28 @@ class Run:
         for phone in phones:
             phone.online()
         self._wait(lambda: all(phone.is_welcome for phone in phones), _HEALING, "everybody is welcomed")
+
+    def _make_nemesis(self) -> Nemesis:
         return Nemesis(
             self._loop,
             self._history,
             self._nemesis_rng,
             self._deployment,
-            phones,
+            list(self._load.phones.values()),
             is_alone=self._options.is_calm or self._options.fault is not None,
         )
 
-    def _phone(self, user: str, device: str, presence: bool = True) -> Phone:
+    def _phone(self, user: str, device: str, presence: bool = True, listener: Listener | None = None) -> Phone:
+        """`listener`: who decides what its owner does; the load unless another is named."""
         rng = random.Random(self._network.random())
-        brokers = [Broker.at(broker.url, None, lambda _: None) for broker in self._deployment.brokers]
+        brokers = [
+            Broker.at(broker.url, None, partial(broker.password, device=device)) for broker in self._deployment.brokers
+        ]
         rng.shuffle(brokers)
         qos = rng.randrange(2) if self._options.qos is None else self._options.qos
-        return Phone(self._loop, self._history, rng, brokers, user, device, qos, self._load, presence=presence)
+        return Phone(
+            self._loop, self._history, rng, brokers, user, device, qos, listener or self._load, presence=presence
+        )
 
     def _note_stalls(self) -> None:
         for since in self._deployment.stalls():
@@ -149,12 +165,9 @@ class Run:
         if not self._loop.run_until(condition, seconds):
             self._unsettled.append(f"not within {seconds:g} s: {what}")
 
-    def _settle(self, nemesis: Nemesis) -> None:
-        """Peace: everything serves, everybody comes online, calls end, everybody is told. Then the audit."""
+    def _settle(self) -> None:
+        """Everybody comes online, calls end, everybody is told. Then the audit."""
         phones = list(self._load.phones.values())
-        self._load.stop()
-        nemesis.stop()
-        self._wait(lambda: nemesis.is_quiet, _HEALING, "everything serves again")
         for phone in phones:
             phone.online()
         self._wait(lambda: all(phone.is_welcome for phone in phones), _HEALING, "everybody is welcomed")

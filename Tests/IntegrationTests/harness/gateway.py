@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
 import subprocess
 from contextlib import suppress
@@ -60,6 +61,8 @@ class Gateway:
         for flag, value in flags.items():
             self._arguments += ["--" + flag.replace("_", "-"), value]
         self.token = self.make_token(role="server")
+        self.program = executable()
+        """The build that the next `start` runs."""
         self._child: Child | None = None
 
     def make_token(self, user: str = "backend", ttl: float = 600, **claims: Any) -> str:
@@ -75,8 +78,13 @@ class Gateway:
     def running(self) -> bool:
         return self._child is not None and self._child.running
 
+    def begin_drain(self) -> None:
+        """SIGTERM, without waiting for the end."""
+        assert self._child is not None
+        self._child.signal(signal.SIGTERM)
+
     def start(self, ready: bool = True) -> Gateway:
-        self._child = Child([executable(), *self._arguments], stdout=self.log)
+        self._child = Child([self.program, *self._arguments], stdout=self.log)
         if ready:
             wait_until(lambda: not self.running or self.get("/readyz").status == 200, 20, "the gateway is ready")
             assert self.running, self.log.read_text()

@@ -82,7 +82,8 @@ class Service:
         self.http_port = free_port()
         self.store = f"sqlite:{directory / 'bellwire.db'}" if store == "sqlite" else store
         self._env = env
-        self._program = program
+        self.program = program or executable()
+        """The build that the next `start` runs."""
         self._arguments = ["serve", "--broker", broker_url, "--store", self.store, "--id", name]
         self._arguments += ["--http", f"127.0.0.1:{self.http_port}"]
         for flag, value in flags.items():
@@ -106,7 +107,7 @@ class Service:
 
     def start(self, ready: bool = True) -> None:
         assert not self.running
-        self._child = Child([self._program or executable(), *self._arguments], stdout=self.log, env=self._env)
+        self._child = Child([self.program, *self._arguments], stdout=self.log, env=self._env)
         if ready:
             self.wait_ready()
 
