@@ -6,8 +6,8 @@ extension MQTTTransport {
         _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let settings = settings(request)
-        return try await NetworkConnection.connect(settings, request.topics, QoS(request.qos), events: events) { [cause] error in
-            BellwireTransportError(error.because(cause(error, settings.broker.password)))
+        return try await NetworkConnection.connect(settings, request.topics, QoS(request.qos), events: events) {
+            [cause] error in BellwireTransportError(error.because(cause(error, settings.broker.password)))
         }
     }
 }
