@@ -50,7 +50,7 @@ package struct HTTPRequest: Sendable {
     }
 
     /// The reason why the request cannot be sent, regardless of its URL; nil for a valid request.
-    var problem: String? {
+    package var problem: String? {
         guard (1...Self.longestTimeout).contains(timeout) else { return "a timeout of \(timeout) ms cannot be kept" }
         guard method != .get && method != .head || body.isEmpty else { return "\(method.rawValue) has no body" }
         return headers.lazy.compactMap(Self.problem).first

@@ -10,10 +10,10 @@ package enum InboundPacket {
     case disconnect(reason: UInt8, text: String?)
 
     /// Returns the first packet of `bytes` and its size in bytes, or nil while the packet has not arrived completely.
-    /// `userProperty` is the name of the user property to read. Throws when no broker may send such a packet, or for a
+    /// `userProperties` are the names of the user properties to read. Throws when no broker may send such a packet, or for a
     /// packet of more than `maxBytes` bytes.
     package static func first(
-        of bytes: UnsafeBufferPointer<UInt8>, userProperty: String? = nil, maxBytes: Int
+        of bytes: UnsafeBufferPointer<UInt8>, userProperties: [String] = [], maxBytes: Int
     ) throws(MalformedPacket) -> (packet: InboundPacket, size: Int)? {
         guard bytes.count >= 2 else { return nil }
         var length = 0
@@ -30,11 +30,11 @@ package enum InboundPacket {
         }
         guard bytes.count >= size else { return nil }
         let reader = PacketReader(UnsafeBufferPointer(rebasing: bytes[place..<size]))
-        return (try decode(bytes[0], reader, userProperty), size)
+        return (try decode(bytes[0], reader, userProperties), size)
     }
 
     private static func decode(
-        _ head: UInt8, _ body: PacketReader, _ userProperty: String?
+        _ head: UInt8, _ body: PacketReader, _ userProperties: [String]
     ) throws(MalformedPacket) -> InboundPacket {
         var body = body
         switch head {
@@ -42,7 +42,7 @@ package enum InboundPacket {
             _ = try body.byte()
             let reason = try body.byte()
             return .connectAnswer(reason: reason, try PacketProperties(&body))
-        case 0x30...0x3F: return try message(head, body, userProperty)
+        case 0x30...0x3F: return try message(head, body, userProperties)
         case 0x40:
             let identifier = try body.uint16()
             return .publishAnswer(identifier: identifier, reason: body.isAtEnd ? 0 : try body.byte())
@@ -62,7 +62,7 @@ package enum InboundPacket {
     }
 
     private static func message(
-        _ head: UInt8, _ body: PacketReader, _ userProperty: String?
+        _ head: UInt8, _ body: PacketReader, _ userProperties: [String]
     ) throws(MalformedPacket) -> InboundPacket {
         var body = body
         // This client subscribes with QoS 0 and 1 only.
@@ -75,11 +75,11 @@ package enum InboundPacket {
         guard qos == .atMostOnce || identifier != 0 else {
             throw MalformedPacket(reason: "a message of QoS 1 came without an identifier")
         }
-        let properties = try PacketProperties(&body, userProperty: userProperty)
+        let properties = try PacketProperties(&body, userProperties: userProperties)
         let message = MQTTMessage(
             topic: topic, payload: Array(body.rest()), qos: qos, retain: head & 0x01 != 0,
             correlationData: properties.correlationData, responseTopic: properties.responseTopic,
-            expirySeconds: properties.messageExpiry, userProperty: properties.userProperty)
+            expirySeconds: properties.messageExpiry, userProperties: properties.userProperties)
         return .message(message, identifier: identifier)
     }
 }

@@ -18,13 +18,14 @@ package struct MQTTMessage: Sendable, Equatable {
     /// How long the broker keeps the message undelivered, in seconds; in a received message the rest of this time
     /// (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
-    /// In a received message: the value of the user property that `MQTTSession.Configuration.userProperty` names.
-    package var userProperty: String?
+    /// In a received message: the values of the user properties that `MQTTSession.Configuration.userProperties` names, by
+    /// name.
+    package var userProperties: [String: String] = [:]
 
     package init(
         topic: String, payload: [UInt8], qos: QoS = .atLeastOnce, retain: Bool = false,
         correlationData: [UInt8]? = nil, responseTopic: String? = nil, expirySeconds: UInt32? = nil,
-        userProperty: String? = nil
+        userProperties: [String: String] = [:]
     ) {
         self.topic = topic
         self.payload = payload
@@ -33,7 +34,7 @@ package struct MQTTMessage: Sendable, Equatable {
         self.correlationData = correlationData
         self.responseTopic = responseTopic
         self.expirySeconds = expirySeconds
-        self.userProperty = userProperty
+        self.userProperties = userProperties
     }
 }
 

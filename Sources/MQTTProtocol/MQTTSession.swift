@@ -21,8 +21,8 @@ package final class MQTTSession {
         /// With `mqtts://`: the files with this client's certificate and key.
         package var certificateFile: String?
         package var certificateKeyFile: String?
-        /// The user property to read in received messages; nil for none.
-        package var userProperty: String?
+        /// The names of the user properties to read in received messages.
+        package var userProperties: [String] = []
         /// The bound on unacknowledged QoS 1 messages in each direction.
         package var inflightLimit: UInt16 = 1000
         /// The bound on packets from the broker, in bytes.
@@ -146,7 +146,7 @@ package final class MQTTSession {
             do throws(MalformedPacket) {
                 found = try input.read { bytes throws(MalformedPacket) in
                     try InboundPacket.first(
-                        of: bytes, userProperty: configuration.userProperty, maxBytes: configuration.maxPacketBytes)
+                        of: bytes, userProperties: configuration.userProperties, maxBytes: configuration.maxPacketBytes)
                 }
             } catch {
                 throw MQTTError(kind: .lost, message: "the broker sent no MQTT 5: \(error.reason)")

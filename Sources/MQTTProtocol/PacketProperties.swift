@@ -2,9 +2,9 @@
 package struct PacketProperties {
     var correlationData: [UInt8]?
     var responseTopic: String?
-    /// The value of the requested user property. If several properties have the name, the last property counts: a
-    /// broker adds its own property after the sender's properties.
-    var userProperty: String?
+    /// The values of the requested user properties, by name. If several properties have a name, the last property
+    /// counts: a broker adds its own property after the sender's properties.
+    var userProperties: [String: String] = [:]
     package private(set) var receiveMaximum: UInt16?
     package private(set) var maximumQoS: UInt8?
     package private(set) var maximumPacketSize: UInt32?
@@ -19,7 +19,7 @@ package struct PacketProperties {
 
     init() {}
 
-    init(_ reader: inout PacketReader, userProperty wanted: String? = nil) throws(MalformedPacket) {
+    init(_ reader: inout PacketReader, userProperties wanted: [String] = []) throws(MalformedPacket) {
         let length = try reader.variableInteger()
         guard length > 0 else { return }
         var fields = PacketReader(try reader.take(length))
@@ -29,7 +29,7 @@ package struct PacketProperties {
             case Self.responseTopicID: responseTopic = try fields.text()
             case Self.userPropertyID:
                 let (name, value) = (try fields.text(), try fields.text())
-                if name == wanted { userProperty = value }
+                if wanted.contains(name) { userProperties[name] = value }
             case 0x21:
                 receiveMaximum = try fields.uint16()
                 guard receiveMaximum != 0 else { throw MalformedPacket(reason: "a receive maximum of 0") }

@@ -17,11 +17,18 @@ public struct TraceEntry: Equatable, Sendable {
     public var time: Int64
     public var coordinator: String
     public var step: Step
+    /// The origin of a request, for spans; nil where nobody sends the timeline on, and in responses.
+    package var origin: TraceOrigin?
 
     public init(time: Int64, coordinator: String, step: Step) {
         self.time = time
         self.coordinator = coordinator
         self.step = step
+    }
+
+    package init(time: Int64, coordinator: String, step: Step, origin: TraceOrigin?) {
+        self.init(time: time, coordinator: coordinator, step: step)
+        self.origin = origin
     }
 
     public enum Step: Equatable, Sendable {
@@ -48,8 +55,13 @@ public struct TraceEntry: Equatable, Sendable {
 
 extension TraceEntry {
     /// The stored form of the entry: the form of the wire without the fields `at` and `after`, because these depend on
-    /// other entries.
-    package func encoded() -> [UInt8] { JSONWriter.object(capacity: 192) { write(to: &$0) } }
+    /// other entries, and with the origin of a request, which is for operators alone.
+    package func encoded() -> [UInt8] {
+        JSONWriter.object(capacity: 192) { writer in
+            write(to: &writer)
+            origin?.write(to: &writer)
+        }
+    }
 
     /// Nil for an entry that this version does not know.
     package init?(_ bytes: [UInt8]) {
@@ -111,7 +123,7 @@ extension TraceEntry {
         guard let time = json["time"]?.integer, let coordinator = json["coordinator"]?.string,
             let step = Step(json: json)
         else { return nil }
-        self.init(time: time, coordinator: coordinator, step: step)
+        self.init(time: time, coordinator: coordinator, step: step, origin: TraceOrigin(json: json))
     }
 }
 

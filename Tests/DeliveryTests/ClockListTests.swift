@@ -19,7 +19,7 @@ import Testing
     /// Where time is written to the outside, all of it is wall time or a duration: these are the places that take a moment at all.
     @Test func whatTakesAMomentToTellOthers() throws {
         var found: [String: Int] = [:]
-        for target in ["Delivery/Media", "Delivery/Webhooks", "Delivery/Push", "Tokens"] {
+        for target in ["Delivery/Media", "Delivery/Webhooks", "Delivery/Push", "Delivery/Traces", "Tokens"] {
             for word in [": WallTime", "now: Milliseconds", "now: Int64", "at: Milliseconds"] {
                 for (file, count) in try places(of: word, in: target) { found["\(file) \(word)", default: 0] += count }
             }
@@ -45,6 +45,9 @@ import Testing
                 "Delivery/Push/PushProviders.swift : WallTime": 8,
                 "Delivery/Push/PushProviders.swift now: Milliseconds": 9,
                 "Delivery/Push/WebPush.swift now: Milliseconds": 1,  // ttl
+                "Delivery/Traces/Span.swift : WallTime": 1,  // the times of spans
+                "Delivery/Traces/SpanWorker.swift now: Int64": 3,  // the boot clock
+                "Delivery/Traces/EndedCalls.swift now: Int64": 2,  // the boot clock
                 "Tokens/TokenVerifier.swift now: Int64": 1,  // given by the gateway and the plugin: the wall clock
                 "Tokens/TurnServers.swift : WallTime": 1,  // the username of a credential
             ])
@@ -53,7 +56,9 @@ import Testing
     /// Outside the stores and what decides about calls, the store's time serves these purposes, of which none is told to a stranger.
     @Test func whoReadsTheStoresTime() throws {
         var found = try places(of: "storeTime", in: "Delivery/Workers")
-        for (file, count) in try places(of: "storeTime", in: "Delivery/Media") { found[file, default: 0] += count }
+        for target in ["Delivery/Media", "Delivery/Traces"] {
+            for (file, count) in try places(of: "storeTime", in: target) { found[file, default: 0] += count }
+        }
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
@@ -61,6 +66,8 @@ import Testing
                 "Coordinator/Service/BatchService.swift": 1,
                 "Delivery/Media/RoomCloser.swift": 4,  // when to try again
                 "Delivery/Media/RoomDuty.swift": 2,  // how long ago a member left
+                "Delivery/Traces/Span.swift": 2,  // how long ago a step was
+                "Delivery/Traces/SpanWorker.swift": 2,  // the same
                 "Delivery/Workers/LeasedWorker.swift": 1,  // made of the store's clock
                 "Delivery/Workers/Deliverer.swift": 4,  // ages, and when to try again
                 "Delivery/Workers/Pusher.swift": 2,  // the age of what waits
@@ -88,6 +95,7 @@ import Testing
                 "Coordinator/Observing/Log.swift": 1,  // when a line was written
                 "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
                 "Delivery/Media/RoomCloser.swift": 1,  // tokens of requests
+                "Delivery/Traces/SpanWorker.swift": 1,  // the times of spans
                 "Delivery/Workers/Deliverer.swift": 1,  // signatures
                 "Delivery/Workers/Pusher.swift": 1,  // tokens, expiries
                 "BellwireCommands/Push/PushTest.swift": 2,  // the same

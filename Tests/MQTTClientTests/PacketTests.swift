@@ -6,10 +6,10 @@ import Testing
 /// Packets byte for byte (MQTT 5, chapter 3).
 struct PacketTests {
     private func first(
-        _ bytes: [UInt8], userProperty: String? = nil, maxBytes: Int = 1_000
+        _ bytes: [UInt8], userProperties: [String] = [], maxBytes: Int = 1_000
     ) throws(MalformedPacket) -> (packet: InboundPacket, size: Int)? {
         try bytes.withUnsafeBufferPointer { buffer throws(MalformedPacket) in
-            try InboundPacket.first(of: buffer, userProperty: userProperty, maxBytes: maxBytes)
+            try InboundPacket.first(of: buffer, userProperties: userProperties, maxBytes: maxBytes)
         }
     }
 
@@ -51,12 +51,12 @@ struct PacketTests {
             0x26, 0, 1, 0x62, 0, 1, 0x32,  // b: 2
             0x26, 0, 1, 0x61, 0, 1, 0x33,  // a: 3
         ]
-        guard case .message(let message, _)? = try first(message(properties), userProperty: "a")?.packet else {
+        guard case .message(let message, _)? = try first(message(properties), userProperties: ["a", "c"])?.packet else {
             Issue.record("no message")
             return
         }
         #expect(message.correlationData == [7, 8])
-        #expect(message.userProperty == "3", "the last one of the name")
+        #expect(message.userProperties == ["a": "3"], "the last one of the name, and no other name")
         #expect(message.payload == [0x68, 0x69])
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -114,15 +114,24 @@ class Connection:
         return self._client.is_connected() and not self._is_lost
 
     def publish(
-        self, topic: str, payload: bytes, qos: int, retain: bool = False, correlation: bytes | None = None, response_topic: str | None = None
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool = False,
+        correlation: bytes | None = None,
+        response_topic: str | None = None,
+        user_properties: Sequence[tuple[str, str]] = (),
     ) -> mqtt.MQTTMessageInfo:
         properties = None
-        if correlation is not None or response_topic is not None:
+        if correlation is not None or response_topic is not None or user_properties:
             properties = Properties(PacketTypes.PUBLISH)
         if correlation is not None:
             properties.CorrelationData = correlation
         if response_topic is not None:
             properties.ResponseTopic = response_topic
+        if user_properties:
+            properties.UserProperty = list(user_properties)
         return self._client.publish(topic, payload, qos, retain, properties)
 
     def close(self) -> None:

@@ -261,6 +261,7 @@ class Device(Endpoint):
         hurry: bool = False,
         correlation: bytes | None = None,
         response_topic: str | None = None,
+        user_properties: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Publishes the given bytes. `wait`: whether to wait until the broker has the message; None for the
         deployment's default. In a `hurry` the message has QoS 0."""
@@ -269,7 +270,9 @@ class Device(Endpoint):
             self._log("→", self._short(topic), payload)
             if topic == self.up and (request := _request_id(payload)):
                 self.asked.setdefault(request, []).append(self.mark)
-        info = self._connection.publish(topic, payload, 0 if hurry else self.qos, retain, correlation, response_topic)
+        info = self._connection.publish(
+            topic, payload, 0 if hurry else self.qos, retain, correlation, response_topic, user_properties
+        )
         if hurry or not (self.deployment.waits_for_broker if wait is None else wait):
             return
         deadline = time.monotonic() + self.deployment.patience

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..client import Device
+from ..client import Device, encode
 from ..expect import between, change, equal, fields, names, true
 from ..scene import Scene
 from ..suite import require, sentence, skip
-from .steps import ring, talk, wait_offline
+from .steps import new_id, ring, talk, wait_offline
 
 WRITTEN_SECONDS = 1.0
 """How many seconds after an action the timeline shows the action, at the latest."""
@@ -234,3 +234,17 @@ def without_a_timeline_entries_is_empty(scene: Scene) -> None:
     call = ring(alice, bob)
     time.sleep(WRITTEN_SECONDS)
     equal("entries", alice.ok("call.trace", callID=call)["entries"], [])
+
+
+@sentence("6", "Any other value is ignored … a response never depends on it", versions=("5",))
+def a_traceparent_changes_no_response(scene: Scene) -> None:
+    alice = scene.device("alice")
+    span = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"
+    for value in (f"00-{span}-01", f"ff-{span}-01", f"00-{span.upper()}-01", "", "nonsense", "x" * 1_000):
+        id = new_id()
+        since = alice.mark
+        alice.publish(
+            alice.up, encode({"type": "call.get", "id": id, "callID": "none"}), user_properties=[("traceparent", value)]
+        )
+        answer = alice.wait(lambda m, id=id: m.body.get("id") == id, None, "a response", since=since)
+        equal("the error", answer.body["error"]["code"], "callNotFound")

@@ -27,7 +27,8 @@ package enum DevCommand {
             Option(switch: "once", "exit after the demonstration, with status 1 if it failed"),
             PageOptions.page,
             SettingsOptions.takeOverStore,
-        ] + [DeliveryOptions.push, DeliveryOptions.media] + TurnOptions.all + SettingsOptions.all,
+        ] + [DeliveryOptions.push, DeliveryOptions.media] + TurnOptions.all + SpanDelivery.options
+            + SettingsOptions.all,
         positionals: 0...0)
 
     /// The state that other threads share with the main thread.
@@ -48,6 +49,7 @@ package enum DevCommand {
         _ = try SettingsOptions.settings(arguments)
         _ = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
         _ = try TurnOptions.servers(arguments)
+        _ = try SpanDelivery.settings(arguments)
         _ = try LogOptions.level(arguments)
         if let push = try arguments.file("push") { _ = try PushDelivery.settings(push, "bellwire dev") }
         if let media = try arguments.file("media") { _ = try MediaDelivery.settings(media, "bellwire dev") }
@@ -111,8 +113,11 @@ package enum DevCommand {
         ) { opened }
         defer { media?.stop() }
         media?.configure(&configuration)
-        status.alsoShow(allMetrics(nil, push, media))
-        startCoordinator(configuration, opened, push, media, status, log, state)
+        let spans = try SpanDelivery(arguments, beside: opened, log: log) { opened }
+        defer { spans?.stop() }
+        spans?.configure(&configuration)
+        status.alsoShow(allMetrics(nil, push, media, spans))
+        startCoordinator(configuration, opened, push, media, spans, status, log, state)
         defer { waitForCoordinator(status, state) }
 
         writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
@@ -138,12 +143,12 @@ package enum DevCommand {
 
     private static func startCoordinator(
         _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
-        _ media: MediaDelivery?, _ status: CoordinatorStatus, _ log: Log, _ state: DevState
+        _ media: MediaDelivery?, _ spans: SpanDelivery?, _ status: CoordinatorStatus, _ log: Log, _ state: DevState
     ) {
         // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
-            companions: companions(nil, push, media),
+            companions: companions(nil, push, media, spans),
             onRooms: media?.onRooms ?? { _ in }, onPushes: push?.onPushes ?? { _ in })
         startDetachedThread {
             coordinator.run()

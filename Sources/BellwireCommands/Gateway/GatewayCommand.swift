@@ -102,7 +102,7 @@ package enum GatewayCommand {
         ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
         let expiry = try ExpiryMetrics(arguments, ["broker-ca", "http-cert", "redis-ca"])
-        status.alsoShow(allMetrics(delivery, push, media, expiry))
+        status.alsoShow(allMetrics(delivery, push, media, nil, expiry))
         nonisolated(unsafe) let own: Gateway.Store = store
         let gateway = try Gateway(settings, own, bearers, status)
         log(

@@ -76,15 +76,18 @@ struct PushDelivery {
 }
 
 /// Returns the delivery workers that run in the coordinator's thread.
-func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?) -> [any Companion] {
-    let all: [(any Companion)?] = [webhooks?.companion, push?.companion, media?.companion]
+func companions(
+    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?, _ spans: SpanDelivery?
+) -> [any Companion] {
+    let all: [(any Companion)?] = [webhooks?.companion, push?.companion, media?.companion, spans?.companion]
     return all.compactMap(\.self)
 }
 
 /// Returns the metrics of all workers and of the process, in the Prometheus text format.
 func allMetrics(
-    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?, _ expiry: ExpiryMetrics? = nil
+    _ webhooks: WebhookDelivery?, _ push: PushDelivery?, _ media: MediaDelivery?, _ spans: SpanDelivery?,
+    _ expiry: ExpiryMetrics? = nil
 ) -> @Sendable () -> String {
-    let metrics = [webhooks?.metrics, push?.metrics, media?.metrics].compactMap(\.self)
+    let metrics = [webhooks?.metrics, push?.metrics, media?.metrics, spans?.metrics].compactMap(\.self)
     return { metrics.map { $0() }.joined() + (expiry?.text ?? "") + ProcessMetrics.text }
 }

@@ -10,7 +10,8 @@ package enum ServeCommand {
     package static let command = Command(
         name: "serve", arguments: "",
         summary: "Runs a coordinator, which serves its share of the requests at the broker and rings phones.",
-        options: connectionOptions + StoreOptions.all + DeliveryOptions.all + TurnOptions.all + SettingsOptions.all,
+        options: connectionOptions + StoreOptions.all + DeliveryOptions.all + TurnOptions.all + SpanDelivery.options
+            + SettingsOptions.all,
         positionals: 0...0)
 
     private static let connectionOptions = [
@@ -44,6 +45,7 @@ package enum ServeCommand {
         _ = try StoreOptions.address(arguments, configuration.settings)
         _ = try ListenAddress(arguments)
         try DeliveryOptions.check(arguments)
+        _ = try SpanDelivery.settings(arguments)
     }
 
     private static func start(_ arguments: Arguments, _ served: (any CallStore) throws -> any CallStore) throws {
@@ -75,21 +77,25 @@ package enum ServeCommand {
             beside: store, log: log
         ) { try StoreOptions.open(arguments, settings) }
         media?.configure(&configuration)
+        let spans = try SpanDelivery(arguments, beside: store, log: log) { try StoreOptions.open(arguments, settings) }
+        spans?.configure(&configuration)
         let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
-        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "broker-cert", "redis-ca"])
-        status.alsoShow(allMetrics(delivery, push, media, expiry))
+        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "broker-cert", "redis-ca", "otlp-ca"])
+        status.alsoShow(allMetrics(delivery, push, media, spans, expiry))
         let server = try statusServer(arguments, status)
 
         signals.onSignal { status.stop() }
         let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
-            companions: companions(delivery, push, media), onOutboxEntries: delivery?.onOutboxEntries ?? { _ in },
+            companions: companions(delivery, push, media, spans),
+            onOutboxEntries: delivery?.onOutboxEntries ?? { _ in },
             onRooms: media?.onRooms ?? { _ in }, onPushes: push?.onPushes ?? { _ in })
         // The loop blocks this thread for the life of the process.
         coordinator.run()
         delivery?.stop()
         push?.stop()
         media?.stop()
+        spans?.stop()
         withExtendedLifetime(server) {}
     }
 

@@ -58,7 +58,7 @@ package struct ReplyPath: Sendable, Equatable {
     package var isWanted = true
     /// The broker from which the request came.
     package var brokers = BrokerSet.all
-    /// The request, for the metrics of durations; nil for requests of the service itself.
+    /// The request, for the metrics of durations and for spans; nil for requests of the service itself.
     package var origin: RequestOrigin?
 
     package init(correlationData: [UInt8]? = nil, level: String? = nil, brokers: BrokerSet = .all) {
@@ -68,15 +68,17 @@ package struct ReplyPath: Sendable, Equatable {
     }
 }
 
-/// The type of a request, and when a coordinator read the request.
+/// The type of a request, when a coordinator read the request, and the parent that the sender names for its spans.
 package struct RequestOrigin: Sendable, Equatable {
     package let type: String
     /// By the boot clock, in microseconds.
     package let readAt: Int64
+    package let parent: TraceParent?
 
-    package init(type: String, readAt: Int64) {
+    package init(type: String, readAt: Int64, parent: TraceParent? = nil) {
         self.type = type
         self.readAt = readAt
+        self.parent = parent
     }
 }
 

@@ -138,7 +138,7 @@ struct Intake {
 
     private func path(of message: InboundMessage, type: String, from device: DeviceAddress) -> ReplyPath {
         var path = ReplyPath(of: message, to: device, settings.topics, brokers(of: message))
-        path.origin = RequestOrigin(type: type, readAt: readAt)
+        path.origin = RequestOrigin(type: type, readAt: readAt, parent: message.traceParent)
         return path
     }
 

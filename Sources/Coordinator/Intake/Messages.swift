@@ -13,6 +13,8 @@ package struct InboundMessage: Sendable {
     package var isRetained: Bool
     /// The end of the sender's token, in milliseconds since the epoch, if the broker tells.
     package var tokenExpiresAt: Int64?
+    /// The parent that the sender names for the spans of the request.
+    package var traceParent: TraceParent?
     /// The rest of the time that a broker keeps the message, in seconds, if the message has such a time.
     package var expirySeconds: UInt32?
     /// The broker that sent the message.
@@ -20,7 +22,8 @@ package struct InboundMessage: Sendable {
 
     package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, responseTopic: String? = nil,
-        isRetained: Bool = false, tokenExpiresAt: Int64? = nil, expirySeconds: UInt32? = nil, broker: BrokerIndex = 0
+        isRetained: Bool = false, tokenExpiresAt: Int64? = nil, traceParent: TraceParent? = nil,
+        expirySeconds: UInt32? = nil, broker: BrokerIndex = 0
     ) {
         self.topic = topic
         self.payload = payload
@@ -28,6 +31,7 @@ package struct InboundMessage: Sendable {
         self.responseTopic = responseTopic
         self.isRetained = isRetained
         self.tokenExpiresAt = tokenExpiresAt
+        self.traceParent = traceParent
         self.expirySeconds = expirySeconds
         self.broker = broker
     }

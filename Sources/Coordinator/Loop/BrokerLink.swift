@@ -70,7 +70,8 @@ final class BrokerLink {
         options.certificateAuthorityFile = configuration.certificateAuthorityFile
         options.certificateFile = configuration.certificateFile
         options.certificateKeyFile = configuration.certificateKeyFile
-        options.userProperty = UserProperty.tokenExpiresAt
+        options.userProperties = [UserProperty.tokenExpiresAt]
+        if configuration.onTimelineEnd != nil { options.userProperties.append(UserProperty.traceParent) }
         do throws(MQTTError) {
             if let file = configuration.tokenFile { try options.readToken(from: file) }
             password = options.broker.password
@@ -206,8 +207,9 @@ final class BrokerLink {
         InboundMessage(
             topic: message.topic, payload: message.payload, correlationData: message.correlationData,
             responseTopic: message.responseTopic, isRetained: message.retain,
-            tokenExpiresAt: message.userProperty.flatMap { Int64($0) }, expirySeconds: message.expirySeconds,
-            broker: broker)
+            tokenExpiresAt: message.userProperties[UserProperty.tokenExpiresAt].flatMap { Int64($0) },
+            traceParent: message.userProperties[UserProperty.traceParent].flatMap(TraceParent.init),
+            expirySeconds: message.expirySeconds, broker: broker)
     }
 
     /// Returns the descriptor to wait for.

@@ -66,6 +66,7 @@ package final class Coordinator {
         service.name(configuration.endpoints)
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         service.mediaSession = configuration.mediaSession
+        service.onTimelineEnd = configuration.onTimelineEnd
         links = BrokerLinks(configuration, service, log)
         service.follow(log)
         loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }

@@ -27,6 +27,8 @@ package struct CoordinatorConfiguration: Sendable {
     package var turn: TurnServers?
     /// Returns a media session for a member; nil for a coordinator without settings of media servers.
     package var mediaSession: (@Sendable (MediaMember, WallTime) -> BellwireMediaSession?)?
+    /// Called with a call that has ended and may have a timeline; nil when nobody sends the timeline on.
+    package var onTimelineEnd: (@Sendable (CallID) -> Void)?
     /// Returns an additional explanation for a failed connection, given the error and the password that was sent.
     package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
     package var settings = ServiceSettings()

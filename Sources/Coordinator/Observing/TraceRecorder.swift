@@ -31,12 +31,18 @@ struct TraceRecorder {
 
     func isTraced(_ callID: CallID) -> Bool { policy.keeps(callID) }
 
-    /// Adds the steps of a call that is traced; `steps` is not evaluated for other calls.
-    mutating func add(_ steps: @autoclosure () -> [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
+    /// Adds the steps of a call that is traced; `steps` is not evaluated for other calls. `origins` has the origins of
+    /// requests by the places of their steps.
+    mutating func add(
+        _ steps: @autoclosure () -> [TraceEntry.Step], _ origins: [Int: TraceOrigin] = [:], of callID: CallID,
+        at now: Milliseconds
+    ) {
         guard isTraced(callID) else { return }
         let steps = steps()
         guard !steps.isEmpty else { return }
-        let entries = steps.map { TraceEntry(time: now, coordinator: coordinator, step: $0) }
+        let entries = steps.indices.map { place in
+            TraceEntry(time: now, coordinator: coordinator, step: steps[place], origin: origins[place])
+        }
         guard policy == .errors, !troubled.contains(callID) else {
             append(entries, of: callID)
             return

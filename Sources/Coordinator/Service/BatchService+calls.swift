@@ -109,7 +109,12 @@ extension BatchService {
         context.timers.set(id, at: deadline, isResend: decision.subject.machine?.isNextDeadlineResend ?? false)
         context.usage.add(KeptBytes.difference(call, before), to: call.inviter)
         if before == nil { context.counters.add(.callsCreated) }
-        if !call.isLive, before?.isLive ?? true { context.counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+        if !call.isLive, before?.isLive ?? true {
+            context.counters.add(.callsEnded, call.endReason?.rawValue ?? "")
+            if let onTimelineEnd = context.onTimelineEnd, context.recorder.isTraced(call.callID) {
+                onTimelineEnd(call.callID)
+            }
+        }
     }
 }
 

@@ -106,7 +106,27 @@ extension BatchService {
     // MARK: Timelines (docs/protocol.md, section 6)
 
     /// Adds the decision's steps to the timeline, once the decision is committed.
-    private func note(_ decision: borrowing Decision, _ call: Call) { record(steps(of: decision, call), of: call) }
+    private func note(_ decision: borrowing Decision, _ call: Call) {
+        record(steps(of: decision, call), of: call, origins: context.onTimelineEnd == nil ? [:] : origins(decision))
+    }
+
+    /// Returns the origins of the requests among the decision's steps, by the places of the steps. The replies stand in
+    /// the order of their steps; some replies have no step.
+    private func origins(_ decision: borrowing Decision) -> [Int: TraceOrigin] {
+        var origins: [Int: TraceOrigin] = [:]
+        var replies = decision.replies[...]
+        let done = context.stopwatch()
+        for (place, step) in decision.steps.enumerated() {
+            guard case .request(let device, let type, let outcome) = step,
+                let found = replies.firstIndex(where: { $0.isTold(as: type, outcome, by: device) }),
+                let origin = replies[found].path.origin
+            else { continue }
+            replies = replies[(found + 1)...]
+            origins[place] = TraceOrigin(
+                parent: origin.parent, waited: max(0, nowReadAt - origin.readAt), served: max(0, done - nowReadAt))
+        }
+        return origins
+    }
 
     private func steps(of decision: borrowing Decision, _ call: Call) -> [TraceEntry.Step] {
         guard decision.isVisiblyChanged else { return decision.steps }
@@ -126,11 +146,23 @@ extension BatchService {
 
     /// Adds to the call's timeline, and charges the entries to the call's inviter. Coordinators read times from the
     /// store's clock that differ by some milliseconds, so that an entry is never dated before the call's last update.
-    func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
+    func record(
+        _ steps: @autoclosure () -> [TraceEntry.Step], of call: Call, origins: [Int: TraceOrigin] = [:]
+    ) {
         guard context.recorder.isTraced(call.callID) else { return }
         let steps = steps()
-        context.recorder.add(steps, of: call.callID, at: max(now, call.updatedAt))
+        context.recorder.add(steps, origins, of: call.callID, at: max(now, call.updatedAt))
         context.usage.add(entries: steps.count, of: call.callID, to: call.inviter)
+    }
+}
+
+extension Reply {
+    /// Whether this is the response to a request with this step.
+    fileprivate func isTold(as type: String, _ outcome: String, by device: DeviceAddress) -> Bool {
+        guard self.device == device, path.origin?.type == type, case .response(_, let own) = content else {
+            return false
+        }
+        return own.name == outcome
     }
 }
 

@@ -13,6 +13,8 @@ final class BatchService {
     let context: ServiceContext
     /// The store's time, in milliseconds, read before the decisions of each part.
     private(set) var now: Milliseconds = 0
+    /// When `now` was read, by the clock of `stopwatch`; 0 when nobody sends timelines on.
+    private(set) var nowReadAt: Int64 = 0
     /// The messages that wait for `flush` or `takeOutbound`.
     private(set) var outbound: [OutboundMessage] = []
     /// The presence that the batch has read, for the selection of brokers; empty in a deployment with a single broker.
@@ -35,7 +37,10 @@ final class BatchService {
     }
 
     /// Reads the store's clock. Throws when the clock cannot be read, since no decision may rest on a wrong time.
-    func readClock() async throws(StoreError) { now = try await store.now() }
+    func readClock() async throws(StoreError) {
+        now = try await store.now()
+        if context.onTimelineEnd != nil { nowReadAt = context.stopwatch() }
+    }
 
     /// Charges `bytes`, sent because of this user, to the user's limit.
     func charge(_ bytes: Int, to user: UserID) { context.budgets.charge(bytes, to: .sentBytes(user), now: now) }

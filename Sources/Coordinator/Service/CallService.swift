@@ -69,6 +69,12 @@ package final class CallService {
         set { context.mediaSession = newValue }
     }
 
+    /// Called with a call that has ended and may have a timeline; nil when nobody sends the timeline on.
+    package var onTimelineEnd: ((CallID) -> Void)? {
+        get { context.onTimelineEnd }
+        set { context.onTimelineEnd = newValue }
+    }
+
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     package var wall: () -> WallTime {
         get { context.wall }

@@ -46,6 +46,9 @@ final class ServiceContext {
     /// Returns a media session for a member, with a token that is valid from the given time on; nil when the process has
     /// no settings of media servers.
     var mediaSession: ((MediaMember, WallTime) -> BellwireMediaSession?)?
+    /// Called with a call that has ended and may have a timeline; nil when nobody sends the timeline on, so that the
+    /// timeline needs no origins of requests.
+    var onTimelineEnd: ((CallID) -> Void)?
     /// The clock for measured durations, in microseconds.
     var stopwatch: () -> Int64 = { SystemClock.boot.microseconds }
     /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.

@@ -4,7 +4,9 @@ import MQTTClient
 func checkPackets(_ input: [UInt8]) throws(Finding) {
     let maxBytes = 100_000
     func first(_ bytes: ArraySlice<UInt8>) -> (packet: InboundPacket, size: Int)? {
-        bytes.withUnsafeBufferPointer { try? InboundPacket.first(of: $0, userProperty: "a", maxBytes: maxBytes) }
+        bytes.withUnsafeBufferPointer {
+            try? InboundPacket.first(of: $0, userProperties: ["a", "b"], maxBytes: maxBytes)
+        }
     }
     var rest = input[...]
     while let (packet, size) = first(rest) {
@@ -22,7 +24,7 @@ func checkPackets(_ input: [UInt8]) throws(Finding) {
 
 private func checkAgain(_ message: MQTTMessage) throws(Finding) {
     var copy = message
-    copy.userProperty = nil
+    copy.userProperties = [:]
     var bytes: [UInt8] = []
     // A text that was repaired may have become too long.
     guard copy.topic.utf8.count <= 65_535,
