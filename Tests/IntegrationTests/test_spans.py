@@ -109,7 +109,7 @@ def test_what_two_coordinators_do_is_one_trace(world: World, receiver: SpanRecei
 def test_a_later_request_has_a_parent_of_its_own(world: World, receiver: SpanReceiver) -> None:
     other = f"00-{'1' * 32}-{'2' * 16}-00"
     alice, bob, carol = world.phones("alice", "bob", "carol")
-    call = talk(alice, bob, mode="advanced")
+    call = talk(alice, bob)
     traced(alice, other, "call.add", callID=call, invitees=[carol.user])
     carol.expect("call.invited", call)
     carol.reject(call)
@@ -150,6 +150,7 @@ def test_metrics_count_what_was_sent(worlds: dict[str, World], receiver: SpanRec
     for world in worlds["SQLite"].borrow():
         alice, bob = world.phones("alice", "bob")
         call = talk(alice, bob)
+        alice.end(call)
         count = sum(len(named) for named in spans_of(receiver, call).values())
         sent = 'bellwire_otlp_spans_total{outcome="sent"}'
         wait_until(lambda: sum(s.metrics()[sent] for s in world.services) >= count, 5, "the count")
@@ -225,6 +226,7 @@ def test_a_receiver_that_comes_back_gets_the_spans(deploy: Deploy) -> None:
         world = deploy(1, otlp=receiver.url, **UNLIMITED)
         alice, bob = world.phones("alice", "bob")
         call = talk(alice, bob)
+        alice.end(call)
         assert spans_of(receiver, call, 20)["call"]
         assert len(receiver.requests) >= 3 and receiver.requests[0][2] == receiver.requests[2][2]
     finally:

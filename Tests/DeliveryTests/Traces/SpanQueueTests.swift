@@ -5,12 +5,23 @@ import Testing
 
 /// What waits to be sent has bounds.
 @Suite struct SpanQueueTests {
+    /// The macros of tests call no mutating function.
+    private final class Queue {
+        private(set) var queue = SpanQueue()
+
+        func add(_ item: SpanQueue.Item) -> Bool { queue.add(item) }
+        func takeBatch() -> SpanQueue.Batch? { queue.takeBatch() }
+        var spans: Int { queue.spans }
+        var bytes: Int { queue.bytes }
+        var isEmpty: Bool { queue.isEmpty }
+    }
+
     private func item(_ spans: Int, bytes: Int = 2) -> SpanQueue.Item {
         SpanQueue.Item(bytes: [UInt8](repeating: UInt8(ascii: " "), count: bytes), spans: spans)
     }
 
     @Test func theNumberOfSpansIsBounded() {
-        var queue = SpanQueue()
+        let queue = Queue()
         #expect(queue.add(item(SpanQueue.mostSpans - 1)))
         #expect(!queue.add(item(2)) && queue.add(item(1)) && !queue.add(item(1)))
         #expect(queue.takeBatch()?.spans == SpanQueue.mostSpans - 1, "a call goes as a whole")
@@ -18,7 +29,7 @@ import Testing
     }
 
     @Test func theBytesAreBounded() {
-        var queue = SpanQueue()
+        let queue = Queue()
         #expect(queue.add(item(1, bytes: SpanQueue.mostBytes - 1)))
         #expect(!queue.add(item(1, bytes: 2)) && queue.bytes == SpanQueue.mostBytes - 1)
         _ = queue.takeBatch()
@@ -26,7 +37,7 @@ import Testing
     }
 
     @Test func aRequestTakesTheCallsThatFit() {
-        var queue = SpanQueue()
+        let queue = Queue()
         for _ in 0..<3 { _ = queue.add(item(SpanQueue.spansPerRequest / 2)) }
         #expect(queue.takeBatch()?.spans == SpanQueue.spansPerRequest)
         #expect(queue.takeBatch()?.spans == SpanQueue.spansPerRequest / 2)
