@@ -71,8 +71,9 @@ package final class MQTTSession {
     package var isUrgent: Bool { hasReleased || isAboutToAsk }
     private var hasReleased = false
     private var inbox: [MQTTMessage] = []
-    /// The number of QoS 0 messages in `output`.
+    /// The number of QoS 0 messages in `output`, and the bytes of `output` when the number was determined.
     private var unsent = 0
+    private var unsentBytes = 0
     /// The QoS 1 messages that the broker has not acknowledged, including the waiting messages.
     private var unanswered: Set<UInt16> = []
     /// The messages that wait until the broker takes more, from `firstWaiting` on.
@@ -233,7 +234,14 @@ package final class MQTTSession {
     // MARK: Sending
 
     /// Notes that bytes of `output` were sent.
-    package func hasSent(_ now: Int64) { lastSent = now }
+    package func hasSent(_ now: Int64) {
+        lastSent = now
+        // A busy broker takes bytes all the time, and `output` may never be empty.
+        if unsentBytes > output.count {
+            unsent = unsent * output.count / unsentBytes
+            unsentBytes = output.count
+        }
+    }
 
     /// Notes that the owner begins to send all of `output`.
     package func isFlushing() { hasReleased = false }
@@ -342,6 +350,7 @@ package final class MQTTSession {
         guard fits else { throw tooLarge }
         if qos == .atMostOnce {
             unsent += 1
+            unsentBytes = output.count
             if isAwaited { answered.append((Int32(identifier), isTaken: true)) }
         } else {
             unanswered.insert(identifier)

@@ -8,7 +8,8 @@ package struct TraceParent: Equatable, Sendable {
 
     /// Nil for a text that is no `traceparent`. A later version than 00 may have more fields behind the flags.
     package init?(_ text: String) {
-        let bytes = Array(text.utf8)
+        // A longer text is none of version 00, and of a later version 56 bytes say all.
+        let bytes = Array(text.utf8.prefix(56))
         let dash = UInt8(ascii: "-")
         guard bytes.count >= 55, bytes[2] == dash, bytes[35] == dash, bytes[52] == dash,
             let version = Self.digits(bytes[0..<2]), version != "ff",
@@ -55,7 +56,8 @@ package struct TraceOrigin: Equatable, Sendable {
     }
 
     init?(json: JSONObject) {
-        guard let waited = json["waited"]?.integer, let served = json["served"]?.integer else { return nil }
+        guard let waited = json["waited"]?.integer, let served = json["served"]?.integer, waited >= 0, served >= 0
+        else { return nil }
         self.init(parent: json["traceparent"]?.string.flatMap(TraceParent.init), waited: waited, served: served)
     }
 }

@@ -55,7 +55,7 @@ class UpdateDeployment(Deployment):
 
     def __init__(self, directory: Path, old: Build, new: Build, webhooks: Path) -> None:
         self._old, self._new = old, new
-        super().__init__(directory, 3, 1, "redis", "no", 1, None, webhooks)
+        super().__init__(directory, 3, 1, "redis", "no", None, None, webhooks)
         for coordinator in self.coordinators:
             coordinator.program = old.program
         self.gateway = Gateway(

@@ -9,7 +9,7 @@ import Support
 /// More than 200 lines: everything that is sent to a broker or comes from it ends, or begins anew, with one connection.
 final class BrokerLink {
     private enum LinkBounds {
-        /// The bound on messages that the broker has not acknowledged; at the bound, outbound messages are dropped.
+        /// The bound on messages that are not sent yet, or, at QoS 1, not acknowledged; at the bound, outbound messages are dropped.
         static let mostBacklog = 50_000
         /// The longest time between two looks at a quiet connection, which has to be kept alive, in milliseconds.
         static let longestQuiet: Int64 = 200
@@ -288,14 +288,14 @@ extension BrokerLink {
         }
     }
 
-    /// Returns the QoS of a message. A receipt is sent once, so the broker has to acknowledge the receipt. After a
+    /// Chooses the QoS of the next message. A receipt is sent once, so the broker has to acknowledge the receipt. After a
     /// refusal the broker has to acknowledge each message, until the broker takes one.
     private func qos(of message: OutboundMessage, _ connection: MQTTConnection, _ now: Int64) -> QoS {
-        let isAcknowledged =
+        let mustBeAcknowledged =
             configuration.publishQoS == .atLeastOnce || message.receiptOf != nil || connection.unauthorizedInARow > 0
             || now - lastAcknowledged >= LinkBounds.acknowledgedInterval
-        if isAcknowledged { lastAcknowledged = now }
-        return isAcknowledged ? .atLeastOnce : .atMostOnce
+        if mustBeAcknowledged { lastAcknowledged = now }
+        return mustBeAcknowledged ? .atLeastOnce : .atMostOnce
     }
 
     private func publish(

@@ -68,7 +68,7 @@ struct SpanClock {
     /// Returns the nanoseconds of a moment by the store's time, and some microseconds.
     func nanoseconds(_ time: Milliseconds, plus microseconds: Int64 = 0) -> Int64 {
         // No clock is so far away that this overflows; a damaged time must not end the process.
-        (wall + (time &- storeTime)).milliseconds &* 1_000_000 &+ microseconds &* 1_000
+        (wall.milliseconds &+ (time &- storeTime)) &* 1_000_000 &+ microseconds &* 1_000
     }
 }
 

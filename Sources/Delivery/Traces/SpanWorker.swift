@@ -24,7 +24,7 @@ package final class SpanWorker: DeliveryWorker {
         /// The pause before a timeline is read again that the store failed to read, and how long it is tried.
         static let pause: Int64 = 1_000
         static let patience: Int64 = 60_000
-        /// The least time between two requests: calls that end in this time share a request.
+        /// The least time between two requests that are not full: calls that end in this time share a request.
         static let interval: Int64 = 500
         static let mostAttempts = 5
         /// The pause after the first failed attempt; each further pause is twice as long.
@@ -90,13 +90,21 @@ package final class SpanWorker: DeliveryWorker {
         if batch != nil {
             next = min(next, nextAttempt ?? .max)
         } else if !queue.isEmpty {
-            next = min(next, nextRequest)
+            next = isFull ? now : min(next, nextRequest)
         }
         return next
     }
 
     /// Calls wait with little memory while the queue of spans is full.
-    private var hasRoom: Bool { reading < SpanBounds.mostReading && queue.spans < SpanQueue.mostSpans / 2 }
+    private var hasRoom: Bool {
+        reading < SpanBounds.mostReading && queue.spans < SpanQueue.mostSpans / 2
+            && queue.bytes < SpanQueue.mostBytes / 2
+    }
+
+    /// Whether the spans that wait fill a request.
+    private var isFull: Bool {
+        queue.spans >= SpanQueue.spansPerRequest || queue.bytes >= SpanQueue.bytesPerRequest
+    }
 
     package func turn(_ now: Int64) {
         self.now = max(self.now, now)
@@ -114,13 +122,10 @@ package final class SpanWorker: DeliveryWorker {
 
     // MARK: Reading
 
+    /// Reads some calls in a turn: beside a store that answers at once, the turn is the coordinator's, and requests wait.
     private func read() {
-        while hasRoom {
-            let calls = ended.take(SpanBounds.mostReading - reading, until: isStopping ? .max : now)
-            guard !calls.isEmpty else { return }
-            for call in calls { read(call) }
-            executor.run()
-        }
+        guard hasRoom else { return }
+        for call in ended.take(SpanBounds.mostReading - reading, until: isStopping ? .max : now) { read(call) }
     }
 
     private func read(_ call: EndedCalls.Ended) {
@@ -160,7 +165,7 @@ package final class SpanWorker: DeliveryWorker {
 
     private func send() {
         if batch == nil {
-            guard isStopping || nextRequest <= now, let next = queue.takeBatch() else { return }
+            guard isStopping || isFull || nextRequest <= now, let next = queue.takeBatch() else { return }
             (batch, nextAttempt) = (next, now)
             nextRequest = now + SpanBounds.interval
         }

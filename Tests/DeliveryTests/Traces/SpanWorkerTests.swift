@@ -143,11 +143,9 @@ import Testing
     @Test func callsThatEndTogetherShareARequest() {
         for number in 0..<20 { end("c\(number)") }
         turn(after: EndedCalls.pause)
-        #expect(receiver.sent.count == 1)
         receiver.answer(200)
         turn()
-        turn(after: 1_000)
-        #expect(counts.sent == 20 * spansOfCall || receiver.sent.count == 2)
+        #expect(receiver.sent.count == 1 && counts.sent == 20 * spansOfCall)
     }
 
     @Test func aSlowReceiverCostsABoundedNumberOfSpans() {
