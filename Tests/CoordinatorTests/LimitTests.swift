@@ -159,4 +159,13 @@ struct LimitTests {
         #expect(most?.count == 8)
         #expect(world.service.takeMostLimited() == nil, "counting begins anew")
     }
+
+    /// Of invitations to one user, which are counted while a request is decided.
+    @Test func aUserWhoInvitesAnotherTooOftenIsNamed() {
+        let world = world { $0.pair = .init(rate: 1, burst: 2) }
+        let mallory = world.phone("mallory/phone")
+        for id in 0..<5 { mallory.invite("bob", callID: "m\(id)") }
+        let most = world.service.takeMostLimited()
+        #expect(most?.user == mallory.user && most?.limit == "pair" && most?.count == 3)
+    }
 }

@@ -1,3 +1,5 @@
+import SignalingProtocol
+
 /// The metrics that `/metrics` shows.
 package enum Metric: Int, Sendable, CaseIterable {
     case messagesReceived
@@ -46,6 +48,8 @@ package enum Metric: Int, Sendable, CaseIterable {
 /// anew.
 package struct Counts {
     package private(set) var entries: [(metric: Metric, label: String?, count: Int)] = []
+    /// The users who met a limit, with the limit.
+    package private(set) var limited: [(user: UserID, limit: String)] = []
 
     package init() {}
 
@@ -53,5 +57,11 @@ package struct Counts {
 
     package mutating func add(_ metric: Metric, _ label: String, _ count: Int = 1) {
         entries.append((metric, label, count))
+    }
+
+    /// Counts that a user met a limit.
+    package mutating func limit(_ user: UserID, by limit: String) {
+        add(.limited, limit)
+        limited.append((user, limit))
     }
 }

@@ -43,8 +43,17 @@ final class Budgets: Allowances {
 
     private func note(_ key: RateLimiter.Key, _ counts: inout Counts) {
         counts.add(.limited, key.name)
-        guard limited[key.user] != nil || limited.count < Self.mostLimited else { return }
-        limited[key.user] = (key.name, (limited[key.user]?.count ?? 0) + 1)
+        note(key.user, key.name)
+    }
+
+    private func note(_ user: UserID, _ limit: String) {
+        guard limited[user] != nil || limited.count < Self.mostLimited else { return }
+        limited[user] = (limit, (limited[user]?.count ?? 0) + 1)
+    }
+
+    /// Notes the users who met a limit while a decision was made.
+    func note(_ counts: Counts) {
+        for (user, limit) in counts.limited { note(user, limit) }
     }
 
     /// Returns the user who met limits most often since the last call, with the last of these limits.

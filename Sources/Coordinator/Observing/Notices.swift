@@ -16,7 +16,7 @@ struct Notices {
     /// How often the log names the user who met limits most often, in milliseconds, and the number of times that is
     /// worth a line.
     private static let limitedInterval: Int64 = 60_000
-    private static let limitedTimes = 60
+    private static let limitedTimes = 10
 
     private let log: Log
     private var nextLimited: Int64 = 0

@@ -10,6 +10,7 @@ extension BatchService {
     /// presence could not be read: the resends then deliver the events.
     func deliver(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
+        context.budgets.note(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
         guard let call = decision.call else { return deliverReplies(decision, nil) }
         note(decision, call)

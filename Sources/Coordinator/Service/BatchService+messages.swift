@@ -53,6 +53,7 @@ extension BatchService {
 
     private func deliver(_ decision: MessageDecision, _ id: RecordID) {
         context.counters.add(decision.counts)
+        context.budgets.note(decision.counts)
         if decision.isUnreadable { context.setAside.insert(id, now: now) }
         decision.replies.forEach(deliverReply)
         guard let message = decision.message else { return }

@@ -70,11 +70,11 @@ extension Deciding {
             return false
         }
         guard allowances.mayAnswer(device, staleOn: call.callID, now: now) else {
-            decision.counts.add(.limited, "staleAcks")
+            decision.counts.limit(device.userID, by: "staleAcks")
             return false
         }
         guard allowances.wait(forBytesOf: device.userID, now: now) == nil else {
-            decision.counts.add(.limited, RateLimiter.Key.sentBytes(device.userID).name)
+            decision.counts.limit(device.userID, by: RateLimiter.Key.sentBytes(device.userID).name)
             return false
         }
         return true
