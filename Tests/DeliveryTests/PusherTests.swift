@@ -453,6 +453,20 @@ import Testing
         #expect(rig.store.registrations(of: [bob])[0].count == 1)
     }
 
+    /// An operator hears of the reason, at most once a minute of each platform.
+    @Test func refusalsAreTold() {
+        var news: [PushNews] = []
+        rig.pusher.onNews = { news.append($0) }
+        rig.register("phone", .apns)
+        for number in 0..<3 {
+            rig.invite("c\(number)")
+            providers.answer(403, body: #"{"reason":"InvalidProviderToken"}"#)
+            rig.turn()
+        }
+        #expect(
+            news == [PushNews(platform: .apns, outcome: .refused, status: 403, reason: "InvalidProviderToken")])
+    }
+
     @Test func aPhoneThatWasHandedOnDoesNotRingForItsFormerOwner() {
         rig.register("phone", .apns, token: "shared")
         rig.invite()

@@ -50,11 +50,21 @@ struct PushDelivery {
         let worker = Pusher(
             own.store, pusher, sender: sender, clock: { SystemClock.boot.milliseconds },
             newName: { "p" + randomHex(bytes: 8) })
+        worker.onNews = { Self.log($0, in: log) }
         let report = worker.report
         metrics = { report.metrics }
         let place = try DeliveryPlace(worker, kind, hasThread: own.hasThread, own.store, sender, log)
         onPushes = { place.committed($0.map { .call($0) }) }
         self.place = place
+    }
+
+    private static func log(_ news: PushNews, in log: Log) {
+        log(
+            .warning, "a push service takes no push",
+            [
+                "platform": news.platform.rawValue, "outcome": news.outcome.rawValue,
+                "status": news.status.map { "\($0)" } ?? "", "reason": news.reason ?? "",
+            ])
     }
 
     /// Reads the settings. Throws on a mistake in the file, so that the process does not start.

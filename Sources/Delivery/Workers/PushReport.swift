@@ -33,6 +33,18 @@ package struct PushCounts: Sendable {
     package init() {}
 }
 
+/// A push that was not taken, for operators.
+package struct PushNews: Sendable, Equatable {
+    package let platform: PushPlatform
+    package let outcome: PushOutcome
+    /// The status and the reason; nil for Web Push, whose servers are strangers'.
+    package let status: Int?
+    package let reason: String?
+
+    /// The pause between two reports of a platform, in milliseconds.
+    static let pause: Int64 = 60_000
+}
+
 /// The counts of a worker, for other threads.
 package final class PushReport: Sendable {
     private let state = Mutex((counts: PushCounts(), isFailing: false))

@@ -101,6 +101,10 @@ extension Pusher {
             step.took = took
         }
         traces.add(step, of: call.callID, at: storeTime)
+        if outcome == .refused || outcome == .failed, now >= nextNews[step.platform, default: .min] {
+            nextNews[step.platform] = now + PushNews.pause
+            onNews(PushNews(platform: step.platform, outcome: outcome, status: step.status, reason: step.reason))
+        }
     }
 }
 

@@ -96,6 +96,10 @@ package final class Pusher: LeasedWorker {
     private var nextSearch: Int64? = 0
     var counts = PushCounts()
     package let report = PushReport()
+    /// Hears of a push that was refused or that failed: at most one a minute of each platform.
+    package var onNews: (PushNews) -> Void = { _ in }
+    /// When `onNews` may hear of a platform again.
+    var nextNews: [PushPlatform: Int64] = [:]
 
     /// - Parameters:
     ///   - clock: the boot clock, read right before facts are read.
