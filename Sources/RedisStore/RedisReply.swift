@@ -136,7 +136,16 @@ extension RedisReply {
         }
     }
 
-    var unexpected: StoreError { StoreError(.failed, "unexpected answer: \(String(description.prefix(200)))") }
+    var unexpected: StoreError {
+        guard let error else { return StoreError(.failed, "unexpected answer: \(String(description.prefix(200)))") }
+        return StoreError(.failed, String(Self.withoutScript(error).prefix(200)))
+    }
+
+    /// Returns an error without the place in the script that met it, which Redis adds.
+    static func withoutScript(_ error: String) -> String {
+        guard let place = error.firstRange(of: " script: ") else { return error }
+        return String(error[..<place.lowerBound])
+    }
 
     private var description: String {
         switch raw.pointee.type {

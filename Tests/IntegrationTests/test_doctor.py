@@ -117,5 +117,13 @@ def test_a_missing_broker_and_a_store_that_loses_calls(tmp_path: Path) -> None:
     assert "noeviction" in checks["store-evicts"]["mend"]
     status, checks = doctor("--broker", f"mqtt://127.0.0.1:{free_port()}", "--store", redis.url)
     assert status == 2 and checks["store"]["verdict"] == "fail" and str(redis.port) in checks["store"]["seen"]
+    full = RedisServer(tmp_path / "full")
+    try:
+        full.command("CONFIG", "SET", "maxmemory", "1")
+        status, checks = doctor("--broker", f"mqtt://127.0.0.1:{free_port()}", "--store", full.url)
+    finally:
+        full.stop()
+    assert "OOM" in checks["store"]["seen"] and "script" not in checks["store"]["seen"], checks
+    assert "raise maxmemory" in checks["store"]["mend"]
     refused = run("doctor", "--store", "redis://u:secret@host:x")
     assert refused.returncode == 64 and "secret" not in refused.stderr

@@ -242,6 +242,9 @@ struct BrokerExamination {
             let probe = try Probe(wrong)
             probe.disconnect()
         } catch {
+            if "\(error)".contains("certificate required") {
+                return .ok("wrong-token", "the broker refuses who shows no certificate")
+            }
             return error.kind == .refused || error.isAboutCredentials
                 ? .ok("wrong-token", "the broker refuses a wrong token")
                 : .warn("wrong-token", "a connection with a wrong token ended: \(error)", mend: "see the broker's log")

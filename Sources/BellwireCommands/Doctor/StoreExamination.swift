@@ -24,15 +24,18 @@ struct StoreExamination {
                 return try await store.load([Self.noCall])
             }
         } catch {
-            return [
-                .fail(
-                    "store", "\(name): \(error)",
-                    mend: error.code == .foreign
-                        ? "use another store, or the --topic-root of this store's deployment"
-                        : "start the store, and check --store, its password and --redis-ca")
-            ]
+            return [.fail("store", "\(name): \(error)", mend: Self.mend(error))] + (store.fill == nil ? [] : [room])
         }
         return [.ok("store", "\(name) answers"), durability, clock, room] + store.hazards.map(check)
+    }
+
+    static func mend(_ error: StoreError) -> String {
+        if error.code == .foreign { return "use another store, or the --topic-root of this store's deployment" }
+        if error.description.contains("OOM ") { return "the store is full: raise maxmemory of Redis" }
+        if error.description.contains("no answer in time") {
+            return "the store hangs, or its disk is slow: look at the disk and the processor of its machine"
+        }
+        return "start the store, and check this machine's network, --store, its password and --redis-ca"
     }
 
     private static let noCall = CallID("doctor")!
