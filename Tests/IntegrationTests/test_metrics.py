@@ -144,6 +144,7 @@ def test_ends_of_certificates_and_tokens_are_shown(tmp_path: Path) -> None:
         broker_ca=str(broker.certs / "ca.crt"),
         broker_cert=str(own),
         broker_key=str(broker.certs / "coordinator.key"),
+        devices_cert=str(certificates / "coordinator.crt"),
         token_file=str(token),
     )
     try:
@@ -153,6 +154,7 @@ def test_ends_of_certificates_and_tokens_are_shown(tmp_path: Path) -> None:
             "store": certificates / "broker.crt",
             "broker-cert": broker.certs / "coordinator.crt",
             "broker-ca": broker.certs / "ca.crt",
+            "devices-cert": certificates / "coordinator.crt",
             "redis-ca": certificates / "ca.crt",
         }
         for name, path in expected.items():

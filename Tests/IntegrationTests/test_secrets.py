@@ -75,6 +75,7 @@ def test_a_certificate_of_ones_own_is_never_overwritten(volumes: Volumes, tmp_pa
         assert done.returncode == 0, done.stderr
         assert "your own" in done.stdout
         assert volumes.certificate() == own
+        assert (volumes.root / "coordinator/devices.crt").read_bytes() == own[0], "an alert tells its end"
 
 
 def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes) -> None:

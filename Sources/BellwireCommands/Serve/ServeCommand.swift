@@ -22,6 +22,7 @@ package enum ServeCommand {
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
         Option("broker-cert", "FILE", default: "", "this coordinator's certificate, where the broker asks for one"),
         Option("broker-key", "FILE", default: "", "the certificate's private key"),
+        Option("devices-cert", "FILE", default: "", "the certificate that devices see: /metrics shows its end"),
         Option("token-file", "FILE", default: "", "a file with this coordinator's token; read for each connection"),
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
@@ -80,7 +81,8 @@ package enum ServeCommand {
         let spans = try SpanDelivery(arguments, beside: store, log: log) { try StoreOptions.open(arguments, settings) }
         spans?.configure(&configuration)
         let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
-        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "broker-cert", "redis-ca", "otlp-ca"])
+        let expiry = try ExpiryMetrics(
+            arguments, ["broker-ca", "broker-cert", "devices-cert", "redis-ca", "otlp-ca"])
         status.alsoShow(allMetrics(delivery, push, media, spans, expiry))
         let server = try statusServer(arguments, status)
 
