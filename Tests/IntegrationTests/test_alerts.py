@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, World, free_port, talk, wait_until
+from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, SteppedClock, World, free_port, talk, wait_until
 from harness.credentials import make_certificates
 
 FILES = PROJECT / "deploy/observability"
@@ -51,6 +51,7 @@ class Prometheus:
 
     def __init__(self, directory: Path, *ports: int) -> None:
         rules = re.sub(r"^        for: .*\n", "", (FILES / "alerts.yml").read_text(), flags=re.MULTILINE).replace("interval: 15s", "interval: 1s")
+        rules = rules.replace("coordinators_serving[1m]", "coordinators_serving[4s]")
         (directory / "alerts.yml").write_text(rules)
         targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
         (directory / "prometheus.yml").write_text(
@@ -176,3 +177,24 @@ def test_a_coordinator_that_is_gone_is_told(site: Site) -> None:
     site.world.services[1].kill()
     wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 1, 30, "one coordinator serves")
     site.fires("BellwireReplicaMissing")
+
+
+def test_a_clock_that_is_off_is_told(deploy: Deploy, tmp_path: Path) -> None:
+    redis, clock = RedisServer(tmp_path / "redis"), SteppedClock(tmp_path / "clock")
+    world = deploy(1, store=redis.url, env=clock.env)
+    prometheus = Prometheus(tmp_path, world.service.http_port)
+    try:
+        clock.step(30)
+        wait_until(lambda: "BellwireClockOff" in prometheus.firing(), 30, "BellwireClockOff fires")
+    finally:
+        prometheus.stop()
+        world.close()
+        redis.stop()
+
+
+def test_the_steps_of_an_alert_use_no_function_of_the_shell_that_is_not_there() -> None:
+    """`metrics` once stood there, which no shell knows."""
+    text = (PROJECT / "docs/operations.md").read_text().split("## Alerts")[1].split("## Acting on calls and users")[0]
+    functions = set(re.findall(r"^(\w+)\(\) {", text, re.MULTILINE))
+    used = {command.split()[0] for command in re.findall(r"`([a-z]+ [^`]+)`", text)}
+    assert used - functions <= {"docker", "bellwire", "redis-cli", "iostat", "timedatectl", "latency", "no", "not", "write"}, used
