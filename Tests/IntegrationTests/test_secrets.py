@@ -129,7 +129,7 @@ def test_replicas_and_sentinels_have_passwords_of_their_own(volumes: Volumes) ->
     """With `BELLWIRE_SENTINELS` alone. Their users may follow and command a server, and read and write no key."""
     assert volumes.up().returncode == 0
     redis = volumes.root / "redis"
-    assert {path.name for path in redis.iterdir()} == {"users.acl"}
+    assert {path.name for path in redis.iterdir()} == {"users.acl", "ca.crt", "redis.crt", "redis.key"}
     assert volumes.up(BELLWIRE_SENTINELS="true").returncode == 0
     first = {path: path.read_bytes() for path in redis.iterdir()}
     assert volumes.up(BELLWIRE_SENTINELS="true").returncode == 0

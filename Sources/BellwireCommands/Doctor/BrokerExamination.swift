@@ -104,7 +104,9 @@ struct BrokerExamination {
         ]
         if offer.maximumQoS == 0 {
             checks.append(
-                .fail("qos", "QoS 0 alone: receipts may be lost, and refusals stay unseen", mend: "allow QoS 1 at the broker"))
+                .fail(
+                    "qos", "QoS 0 alone: receipts may be lost, and refusals stay unseen",
+                    mend: "allow QoS 1 at the broker"))
         }
         return checks
     }

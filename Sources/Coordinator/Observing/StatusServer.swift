@@ -126,6 +126,8 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
         "bellwire_store_clock_skew_milliseconds", "Deprecated: bellwire_store_clock_skew_seconds.",
         Int(snapshot.clockSkew))
     gauge("bellwire_deadlines_waiting", "Calls whose next deadline this coordinator holds.", snapshot.waitingDeadlines)
-    gauge("bellwire_broker_backlog", "Messages that are not sent to brokers yet, or, at QoS 1, not acknowledged.", snapshot.brokerBacklog)
+    gauge(
+        "bellwire_broker_backlog", "Messages that are not sent to brokers yet, or, at QoS 1, not acknowledged.",
+        snapshot.brokerBacklog)
     return text
 }
