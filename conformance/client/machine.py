@@ -461,6 +461,8 @@ class MachineDevice(Device):
         body = json.loads(publish.payload)
         with self._changed:
             self._went_out += 1
+            if publish.packet is not None and self.qos == 0:
+                self.violations.append("the SDK published with QoS 1, and its setting is QoS 0")
             if publish.packet is not None:
                 self._unacknowledged.add(publish.packet)
             if publish.retained:
