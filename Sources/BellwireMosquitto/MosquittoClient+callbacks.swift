@@ -12,9 +12,8 @@ extension MosquittoClient {
         mosquitto_subscribe_v5_callback_set(handle) { _, client, _, count, levels, _ in
             of(client).subscriptionAnswered(UnsafeBufferPointer(start: levels, count: Int(count)))
         }
-        mosquitto_publish_v5_callback_set(handle) { _, client, identifier, _, _ in
-            of(client).unanswered.remove(identifier)
-        }
+        mosquitto_publish_v5_callback_set(handle) { _, client, _, _, _ in of(client).backlog -= 1 }
+        mosquitto_unsubscribe_v5_callback_set(handle) { _, client, _, _ in of(client).isProbing = false }
         mosquitto_message_v5_callback_set(handle) { _, client, message, _ in
             guard let message = message?.pointee else { return }
             let payload = Array(UnsafeRawBufferPointer(start: message.payload, count: Int(message.payloadlen)))

@@ -9,8 +9,10 @@ final class MosquittoClient: ThreadedClient {
     let handle: OpaquePointer
     let transport: MosquittoTransport
     let request: BellwireConnectionRequest
-    /// The packet ids of messages that the broker has not acknowledged.
-    var unanswered: Set<Int32> = []
+    /// The number of messages that the broker has not acknowledged; with QoS 0, that the socket has not taken.
+    var backlog = 0
+    /// Whether the broker has yet to answer a probe.
+    var isProbing = false
     /// The largest packet that the broker accepts, in bytes; until CONNACK the largest that MQTT can express.
     var largestPacket = 268_435_460
     var received: [BellwireTransportEvent] = []
@@ -24,7 +26,6 @@ final class MosquittoClient: ThreadedClient {
     private let wakeUp: WakeUp
     private var quietSince = ContinuousClock.now
 
-    var backlog: Int { unanswered.count }
     var isSubscribed: Bool { isConnected && ungranted == 0 }
 
     private static let library: Void = bellwire_mosquitto_start()
@@ -87,15 +88,26 @@ final class MosquittoClient: ThreadedClient {
     }
 
     private func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
-        var (properties, identifier) = (OpaquePointer?.none, Int32(0))
+        var properties = OpaquePointer?.none
         defer { mosquitto_property_free_all(&properties) }
         if let seconds = message.expirySeconds, transport.version == .v5 {
             mosquitto_property_add_int32(&properties, Int32(MQTT_PROP_MESSAGE_EXPIRY_INTERVAL.rawValue), seconds)
         }
         let (topic, bytes, size) = (message.topic, message.payload, Int32(message.payload.count))
-        try judge(mosquitto_publish_v5(handle, &identifier, topic, size, bytes, 1, false, properties))
-        if unanswered.isEmpty { quietSince = .now }
-        unanswered.insert(identifier)
+        if backlog == 0 { quietSince = .now }
+        // With QoS 0, libmosquitto calls the callback that lowers the backlog within this call when the socket takes
+        // the message.
+        backlog += 1
+        try judge(mosquitto_publish_v5(handle, nil, topic, size, bytes, Int32(request.qos.rawValue), false, properties))
+    }
+
+    /// libmosquitto sends PINGREQ at its own intervals alone. Every broker answers UNSUBSCRIBE, also for a topic without
+    /// a subscription.
+    func probe() throws(BellwireTransportError) {
+        guard !isProbing else { return }
+        if backlog == 0 { quietSince = .now }
+        isProbing = true
+        try judge(mosquitto_unsubscribe(handle, nil, "probe"))
     }
 
     func wait(milliseconds: Int32) throws(BellwireTransportError) {
@@ -111,9 +123,8 @@ final class MosquittoClient: ThreadedClient {
         if code == 0, Int32(broker.revents) & POLLOUT != 0 { code = mosquitto_loop_write(handle, 1) }
         try judge(code == 0 ? mosquitto_loop_misc(handle) : code)
         if broker.revents != 0 { quietSince = .now }
-        // libmosquitto pings the broker only at libmosquitto's own intervals. An unacknowledged message counts as a
-        // ping here, since the broker has to answer that message too.
-        let longest = Self.longestAnswer + (unanswered.isEmpty ? keepAlive : .zero)
+        // An unacknowledged message counts as a probe, since the broker has to answer that message too.
+        let longest = Self.longestAnswer + (backlog == 0 && !isProbing ? keepAlive : .zero)
         if .now - quietSince > longest {
             throw BellwireTransportError(.lost(isClean: false), "the broker no longer answers")
         }
@@ -122,7 +133,7 @@ final class MosquittoClient: ThreadedClient {
     func disconnect() {
         let start = ContinuousClock.now
         func hasTurn(until end: Duration) -> Bool { .now < start + end && (try? wait(milliseconds: 10)) != nil }
-        while !unanswered.isEmpty, hasTurn(until: Self.longestFlush) {}
+        while backlog > 0, hasTurn(until: Self.longestFlush) {}
         // libmosquitto closes the socket at once. Unread bytes would then reset the connection, and the broker would
         // publish the will. The copy of the descriptor keeps the socket open until the bytes are read.
         let copy = isConnected ? fcntl(mosquitto_socket(handle), F_DUPFD_CLOEXEC, 0) : -1

@@ -50,13 +50,13 @@ final class Device: Sendable {
 
     init(
         _ transport: any BellwireTransport, _ clientID: String = "device", topics: [String] = [],
-        will: BellwireOutgoingMessage? = nil,
-        keepAlive: Duration = .seconds(60)
+        will: BellwireOutgoingMessage? = nil, keepAlive: Duration = .seconds(60),
+        qos: BellwireQoS = .atMostOnce
     ) async throws(BellwireTransportError) {
         let inbox = Inbox()
         let request = BellwireConnectionRequest(
             clientID: clientID, username: "user", password: "password", will: will, keepAlive: keepAlive,
-            topics: topics)
+            topics: topics, qos: qos)
         connection = try await transport.connect(request) { inbox.add($0) }
         self.inbox = inbox
     }

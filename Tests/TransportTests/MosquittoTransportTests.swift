@@ -1,5 +1,4 @@
 import BellwireMosquitto
-import Synchronization
 import TemporaryFiles
 import Testing
 
@@ -52,24 +51,6 @@ import Testing
             _ = try await Device(transport)
         }
         #expect(error?.kind == .unreachable)
-    }
-
-    @Test func messagesSayHowLongTheyAreGood() async throws {
-        let packets = Mutex<[[UInt8]]>([])
-        let listener = try Listener { peer in
-            _ = peer.packet()
-            peer.send([0x20, 3, 0, 0, 0])
-            let packet = peer.packet()
-            packets.withLock { $0.append(packet) }
-            peer.send([0x40, 2] + packet.dropFirst(5).prefix(2))
-            _ = peer.packet()
-        }
-        let device = try await Device(MosquittoTransport(host: "127.0.0.1", port: listener.port))
-        try device.publish("x", "t")
-        try await eventually { packets.withLock { !$0.isEmpty } }
-        // QoS 1; the property Message Expiry Interval, 30 s.
-        #expect(packets.withLock { $0[0] } == [0x32, 12, 0, 1, 0x74, 0, 1, 5, 2, 0, 0, 0, 30, 0x78])
-        await device.connection.close()
     }
 
     @Test func aClientIsConfiguredInWords() throws {

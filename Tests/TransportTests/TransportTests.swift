@@ -1,5 +1,6 @@
 import BellwireClient
 import BellwireMosquitto
+import Synchronization
 import TemporaryFiles
 import Testing
 
@@ -16,6 +17,30 @@ import Testing
         #expect(try await device.received(2) == ["one", "two"])
         await device.connection.close()
         #expect(device.closed?.kind == .lost(isClean: false))
+    }
+
+    @Test(arguments: Carrier.allCases, [BellwireQoS.atMostOnce, .atLeastOnce])
+    func messagesHaveTheQoSOfTheConnectionAndTheirExpiry(_ carrier: Carrier, _ qos: BellwireQoS) async throws {
+        let packets = Mutex<[[UInt8]]>([])
+        let listener = try Listener { peer in
+            _ = peer.packet()
+            peer.send([0x20, 3, 0, 0, 0])
+            var packet = peer.packet()
+            // One of the transports sends PINGREQ first.
+            if packet.first == 0xC0 { packet = peer.packet() }
+            packets.withLock { $0.append(packet) }
+            if qos == .atLeastOnce { peer.send([0x40, 2] + packet.dropFirst(5).prefix(2)) }
+            _ = peer.packet()
+        }
+        let device = try await Device(carrier.transport(listener.port), qos: qos)
+        try device.publish("x", "t")
+        try await eventually { packets.withLock { !$0.isEmpty } }
+        // With QoS 1 a packet id; the property Message Expiry Interval, 30 s.
+        let expiry: [UInt8] = [5, 2, 0, 0, 0, 30]
+        let expected: [UInt8] =
+            qos == .atMostOnce ? [0x30, 10, 0, 1, 0x74] + expiry : [0x32, 12, 0, 1, 0x74, 0, 1] + expiry
+        #expect(packets.withLock { $0[0] } == expected + [0x78])
+        await device.connection.close()
     }
 
     @Test(arguments: Carrier.allCases) func messagesKeepTheirOrder(_ carrier: Carrier) async throws {

@@ -26,10 +26,11 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
         static let mostBacklog = 4_096
         static let bytesPerRead = 64 * 1024
         static let timerInterval = 1_000
-        /// How long `close` waits for the broker.
+        /// How long `close` waits before DISCONNECT.
         static let closing = 1_500
-        /// How long the broker may take to close the connection after DISCONNECT.
-        static let parting = 300
+        /// How long `close` waits altogether until the broker has closed the connection. With QoS 0 nothing else says
+        /// that the broker has the last messages.
+        static let parting = 1_800
     }
 
     private let session: MQTTSession
@@ -257,22 +258,24 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
                 closeWaiters.append { waiter.resume() }
                 guard !isClosing else { return }
                 isClosing = true
-                finish(by: .now() + .milliseconds(Bounds.closing))
+                let start = DispatchTime.now()
+                finish(by: start + .milliseconds(Bounds.closing), and: start + .milliseconds(Bounds.parting))
             }
         }
     }
 
-    /// Sends DISCONNECT when the broker has all messages, and at `deadline` at the latest.
-    private func finish(by deadline: DispatchTime) {
+    /// Sends DISCONNECT when the messages are sent, with QoS 1 acknowledged, and at `deadline` at the latest. Waits until
+    /// the broker closes the connection, and until `end` at the latest.
+    private func finish(by deadline: DispatchTime, and end: DispatchTime) {
         guard !isOver else { return }
         guard session.backlog == 0 && session.output.isEmpty && !isSending || DispatchTime.now() >= deadline else {
-            return queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.finish(by: deadline) }
+            return queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.finish(by: deadline, and: end) }
         }
         session.appendDisconnect()
         let bytes = session.output.read { Data($0) }
         connection.send(content: bytes, contentContext: .finalMessage, completion: .contentProcessed { _ in })
         // The broker closes the connection when the broker has read all bytes.
-        queue.asyncAfter(deadline: .now() + .milliseconds(Bounds.parting)) { self.end(Self.disconnected) }
+        queue.asyncAfter(deadline: end) { self.end(Self.disconnected) }
     }
 
     private static let disconnected = MQTTError(kind: .lost, message: "disconnected")
