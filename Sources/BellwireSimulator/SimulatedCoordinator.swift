@@ -12,6 +12,8 @@ final class SimulatedCoordinator: BrokerClient {
         static let restartDelay: Milliseconds = 250
         /// How long the broker takes to notice that a client is gone.
         static let brokerPatience: Milliseconds = 7_500
+        /// The number of messages that a read returns at most. Real reads return up to 256; bursts are smaller here.
+        static let readBatch = 4
     }
 
     let clientID: String
@@ -275,12 +277,13 @@ final class SimulatedCoordinator: BrokerClient {
             guard wakeNumber == self.wakeNumber, self.life == life else { return }
             wakeAt = .max
             // Messages that the loop does not take yet stay in the socket.
-            let messages = loop.takesMessages ? inbox : []
-            if !messages.isEmpty { inbox = [] }
+            let messages = loop.takesMessages ? Array(inbox.prefix(Bounds.readBatch)) : []
+            inbox.removeFirst(messages.count)
             if !messages.isEmpty, frozenUntil <= world.now {
                 world.tell("\(clientID) reads \(messages.count) messages")
             }
-            handle(messages.isEmpty ? .tick : .received(messages))
+            let event = CoordinatorLoop.Event.received(messages, mayHoldMore: messages.count == Bounds.readBatch)
+            handle(messages.isEmpty ? .tick : event)
         }
     }
 

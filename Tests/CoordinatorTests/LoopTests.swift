@@ -175,6 +175,24 @@ import Testing
         #expect(rig.loop.takesMessages)
     }
 
+    /// Behind the burst of a user, the requests of others wait in the socket.
+    @Test func aReadThatReachedItsBoundIsFollowedByTheNextRead() {
+        rig.listen()
+        rig.store.isHeld = true
+        _ = rig.handle(.received([rig.invite("alice")], mayHoldMore: true))
+        #expect(rig.loop.takesMessages, "although a batch is under way")
+        #expect(rig.loop.nextTick == rig.now)
+        _ = rig.handle(.received([rig.invite("bob")], mayHoldMore: true))
+        #expect(rig.loop.takesMessages)
+        _ = rig.handle(.received([rig.invite("carol")]))
+        #expect(!rig.loop.takesMessages, "the socket was emptied")
+        for event in [CoordinatorLoop.Event.tick, .frozen] {
+            _ = rig.handle(.received([rig.invite("dave")], mayHoldMore: true))
+            _ = rig.handle(event)
+            #expect(!rig.loop.takesMessages, "a read that finds nothing, and messages that are stale")
+        }
+    }
+
     /// As many rounds are under way as may be, so that nothing else would wake it.
     @Test func itIsCalledWhenItIsTimeToRead() {
         rig.listen()

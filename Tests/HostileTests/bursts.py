@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ TAKEN_BACK = 8
 """Seconds after which they take an invitation back: of one user a hundred may be live."""
 SLOW = 40
 """Invitees of theirs, who are there and acknowledge nothing."""
+STARTS = 60
+"""Seconds that the processes of all callers may take to start, which keeps the machine busy and is not measured."""
 RINGS = 0.6
 """Of the invitations that they may make, as many at least must have been made for the figure to say something."""
 EXPIRES = 4
@@ -89,9 +91,10 @@ KINDS: dict[str, Callable[[], list[str]]] = {
 }
 
 
-def burst(kind: str, port: int, user: str, token: str, stop: Event) -> None:
+def burst(kind: str, port: int, user: str, token: str, started: Barrier, stop: Event) -> None:
     """The body of a process: a thousand messages at once, and again when two seconds have passed."""
     os.nice(19)
+    started.wait(STARTS)
     client: Client | None = None
     while not stop.is_set():
         # Whom the broker puts off has had more than others get, and comes back when it may.
@@ -120,12 +123,15 @@ def hammer(port: int, user: str, token: str, call: str, stop: Event) -> None:
             stop.wait(0.04)
 
 
-def ring(number: int, port: int, token: str, stop: Event) -> None:
+def ring(number: int, port: int, token: str, started: Barrier, stop: Event) -> None:
     """The body of a process: ten invitations a second to those who are slow."""
     os.nice(19)
     user = f"ringer-{number}"
     client = Client(port, user, token)
     invited: deque[tuple[float, str]] = deque()
+    started.wait(STARTS)
+    # Not all at the same moment.
+    stop.wait(number * 0.1 / CALLERS)
     begun, turn = time.monotonic(), 0
     while not stop.is_set():
         callee, call = f"slow-{secrets.randbelow(SLOW)}", secrets.token_hex(8)
@@ -186,11 +192,12 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
 @contextmanager
 def bursting(broker: SecureBroker, spawn: Any, kind: str, count: int) -> Iterator[None]:
     """So many users send bursts, and have begun to."""
-    stop = spawn.Event()
+    started, stop = spawn.Barrier(count + 1), spawn.Event()
     users = [f"bursts-{n}" for n in range(count)]
-    processes = [spawn.Process(target=burst, args=(kind, broker.port, u, broker.token(u, 3600), stop)) for u in users]
+    processes = [spawn.Process(target=burst, args=(kind, broker.port, u, broker.token(u, 3600), started, stop)) for u in users]
     for process in processes:
         process.start()
+    started.wait(STARTS)
     time.sleep(1)
     try:
         yield
@@ -257,12 +264,14 @@ def rung(
         client = Client(broker.port, user, broker.token(user, 3600))
         client.present(True, "s")
         slow.append(client)
-    stop = spawn.Event()
+    started, stop = spawn.Barrier(CALLERS + 1), spawn.Event()
     tokens = [broker.token(f"ringer-{n}", 3600) for n in range(CALLERS)]
-    ringers = [spawn.Process(target=ring, args=(n, broker.port, tokens[n], stop)) for n in range(CALLERS)]
+    ringers = [spawn.Process(target=ring, args=(n, broker.port, tokens[n], started, stop)) for n in range(CALLERS)]
     for process in ringers:
         process.start()
-    time.sleep(5)
+    started.wait(STARTS)
+    # Until as many calls are live as will be.
+    time.sleep(TAKEN_BACK)
     load.take()
     before = service.metrics()
     time.sleep(2 * seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from multiprocessing.synchronize import Event
 
 
@@ -23,6 +24,7 @@ async def serve(port: int, target: int, delay: float, ready: Event) -> None:
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
     loop = asyncio.get_running_loop()
-    while data := await reader.read(1 << 16):
-        loop.call_later(delay, writer.write, data)
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            loop.call_later(delay, writer.write, data)
     loop.call_later(delay, writer.close)

@@ -750,6 +750,12 @@ MUTANTS = [
         "if !takesMessages { next = min(",
         "if !takesMessages, !mutant { next = min(",
     ),
+    Mutant(
+        "a read that reached its bound is not followed by the next read",
+        LOOP + "CoordinatorLoop.swift",
+        "self.mayHoldMore = mayHoldMore",
+        "self.mayHoldMore = mayHoldMore && !mutant",
+    ),
     # Rooms at media servers.
     Mutant(
         "a room entry counts as done before the media server answers",

@@ -111,7 +111,7 @@ package final class Coordinator {
         } else {
             for event in links.takeAnswers() { handle(event, now) }
             isBusy = messages.count >= DriverBounds.busyBatch
-            handle(messages.isEmpty ? .tick : .received(messages), now)
+            handle(messages.isEmpty ? .tick : .received(messages, mayHoldMore: links.mayHoldMore), now)
             let confirmed = links.takeConfirmed()
             if !confirmed.isEmpty { handle(.taken(confirmed), now) }
         }
@@ -156,10 +156,8 @@ package final class Coordinator {
         var limit = wait
         // The wait is short, so that a request that the store does not answer is given up in time.
         if socket?.deadline != nil { limit = min(limit, DriverBounds.storePatience) }
-        // Behind a burst of messages the requests of other users wait in the socket. The queue is fair, the socket is
-        // not: so a full read is followed by the next read.
-        let reads = loop.takesMessages || links.mayHoldMore
-        let messages = links.receive(milliseconds: Int32(clamping: limit), reads: reads, others: &others)
+        let messages = links.receive(
+            milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
         let hasAnswers = socket != nil && others.last.map { $0.revents != 0 } ?? false
         if hasAnswers || socket?.deadline != nil && limit > 0 { service.store.receive() }
         return messages

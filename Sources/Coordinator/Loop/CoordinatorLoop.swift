@@ -18,7 +18,8 @@ package final class CoordinatorLoop {
         case lost(BrokerIndex = 0)
         /// The broker has answered all subscribe or unsubscribe requests.
         case answered(BrokerIndex = 0)
-        case received([InboundMessage])
+        /// Messages were read. `mayHoldMore` says that the read reached its bound, so that more messages probably wait.
+        case received([InboundMessage], mayHoldMore: Bool = false)
         /// The broker has acknowledged these receipts.
         case taken([OutboundMessage])
         /// Time has passed, or the store has answered.
@@ -112,6 +113,8 @@ package final class CoordinatorLoop {
     private var lastBatch: Int64 = 0
     /// The time when messages were last read.
     private var lastReceived: Int64 = 0
+    /// Whether the last read reached its bound.
+    private var mayHoldMore = false
     /// The receipts that the broker has acknowledged; `isConfirming` says whether some are being noted.
     private var receipts: [OutboundMessage] = []
     private var isConfirming = false
@@ -160,7 +163,10 @@ package final class CoordinatorLoop {
 
     /// Whether messages are to be read now. While a batch is under way, further messages collect in the socket: that
     /// costs less than a wake-up for each; but not for long, however many batches follow each other.
-    package var takesMessages: Bool { batches == 0 || now >= readsAgain }
+    ///
+    /// Behind a burst of messages the requests of other users wait in the socket. The queue is fair, the socket is not:
+    /// so a read that reached its bound is followed by the next read.
+    package var takesMessages: Bool { mayHoldMore || batches == 0 || now >= readsAgain }
 
     private var readsAgain: Int64 { min(lastBatch + LoopBounds.batchInterval, lastReceived + LoopBounds.longestUnread) }
 
@@ -202,14 +208,15 @@ package final class CoordinatorLoop {
             guard standings[broker].isListening, !wasListening else { return }
             service.count(.brokerConnections)
             if !wasServing { service.listeningSince = service.store.time ?? 0 }
-        case .received(let messages):
+        case .received(let messages, let mayHoldMore):
             lastReceived = now
+            self.mayHoldMore = mayHoldMore
             hear(messages)
             publish(service.read(messages, into: &queue, at: now), since: now)
         case .taken(let messages):
             receipts += messages.prefix(LoopBounds.receipts - receipts.count)
             confirm()
-        case .tick: break
+        case .tick: mayHoldMore = false
         case .lost(let broker):
             actions += standings.lost(broker, now)
             // Received messages are lost with the connection. While another broker stands, its messages go on, and the
@@ -217,6 +224,7 @@ package final class CoordinatorLoop {
             if !standings.canPublish { queue.removeAll() }
         case .frozen:
             queue.removeAll()
+            mayHoldMore = false
             actions += standings.frozen(now)
         case .stop: actions += standings.drain(now)
         }
@@ -410,7 +418,7 @@ package final class CoordinatorLoop {
 
     /// The latest time for the next call of `handle`, if no event happens before.
     package var nextTick: Int64 {
-        if mayBegin { return now }
+        if mayBegin || mayHoldMore { return now }
         var next = min(now + LoopBounds.longestWait, standings.nextTick)
         if batches > 0, batches < LoopBounds.batches, now < lastBatch + LoopBounds.batchInterval {
             next = min(next, lastBatch + LoopBounds.batchInterval)
