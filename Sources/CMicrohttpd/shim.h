@@ -1,4 +1,7 @@
 #pragma once
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <linux/sockios.h>
 #include <microhttpd.h>
 #include <stdarg.h>
@@ -31,21 +34,21 @@ struct bellwire_http_callbacks {
 };
 
 /* Starts the server; Swift cannot call MHD_start_daemon because of its variable argument list. The caller binds the
-   socket, so that an address in use is reported with its name. `certificates` and `key` are PEM for TLS, or both NULL;
-   the caller may free these two afterwards, but must keep `problem` as long as the server runs. */
+   socket, so that an address in use is reported with its name. `certificate` returns the certificate of each TLS
+   handshake; NULL for plain HTTP. The caller must keep `problem` as long as the server runs. */
 static inline struct MHD_Daemon *bellwire_http_start(
-    int listen_socket, unsigned int most_connections, size_t memory_per_connection, const char *certificates,
-    const char *key, const struct bellwire_http_callbacks *callbacks, struct bellwire_http_problem *problem) {
+    int listen_socket, unsigned int most_connections, size_t memory_per_connection,
+    gnutls_certificate_retrieve_function2 *certificate, const struct bellwire_http_callbacks *callbacks,
+    struct bellwire_http_problem *problem) {
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)certificates},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)key},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
         {MHD_OPTION_END, 0, NULL},
     };
     unsigned int flags =
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     return MHD_start_daemon(
-        certificates == NULL ? flags : flags | MHD_USE_TLS, 0, callbacks->accept, callbacks->context,
+        certificate == NULL ? flags : flags | MHD_USE_TLS, 0, callbacks->accept, callbacks->context,
         callbacks->serve, callbacks->context,
         /* The logger is the first option, because the logger also reports mistakes in the other options. */
         MHD_OPTION_EXTERNAL_LOGGER, bellwire_http_note, (void *)problem,
@@ -55,8 +58,45 @@ static inline struct MHD_Daemon *bellwire_http_start(
         MHD_OPTION_NOTIFY_CONNECTION, callbacks->connection, callbacks->context,
         MHD_OPTION_URI_LOG_CALLBACK, callbacks->request, callbacks->context,
         MHD_OPTION_NOTIFY_COMPLETED, callbacks->completed, callbacks->context,
-        MHD_OPTION_ARRAY, certificates == NULL ? &tls[3] : tls,
+        MHD_OPTION_ARRAY, certificate == NULL ? &tls[2] : tls,
         MHD_OPTION_END);
+}
+
+/* The bound on certificates of a chain. */
+enum { BELLWIRE_HTTP_CHAIN = 16 };
+
+/* Reads a certificate with its chain, and its private key without a password, both in PEM. `chain` has room for `count`
+   certificates, and `count` is then their number. Returns 0, or an error of GnuTLS with nothing to free; a key of
+   another certificate is an error. */
+static inline int bellwire_http_load(
+    const char *certificates, const char *key, gnutls_pcert_st *chain, unsigned int *count, gnutls_privkey_t *made) {
+    gnutls_datum_t certificate_text = {(unsigned char *)certificates, (unsigned int)strlen(certificates)};
+    gnutls_datum_t key_text = {(unsigned char *)key, (unsigned int)strlen(key)};
+    /* GnuTLS compares key and certificate only in credentials. */
+    gnutls_certificate_credentials_t credentials;
+    int code = gnutls_certificate_allocate_credentials(&credentials);
+    if (code != 0) return code;
+    code = gnutls_certificate_set_x509_key_mem(credentials, &certificate_text, &key_text, GNUTLS_X509_FMT_PEM);
+    gnutls_certificate_free_credentials(credentials);
+    if (code < 0) return code;
+    code = gnutls_privkey_init(made);
+    if (code != 0) return code;
+    code = gnutls_privkey_import_x509_raw(*made, &key_text, GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (code == 0) {
+        code = gnutls_pcert_list_import_x509_raw(
+            chain, count, &certificate_text, GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_SORT);
+    }
+    if (code < 0) {
+        gnutls_privkey_deinit(*made);
+        return code;
+    }
+    return 0;
+}
+
+/* Returns the GnuTLS session of a connection; NULL without TLS. */
+static inline void *bellwire_http_session(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info == NULL ? NULL : info->tls_session;
 }
 
 static inline const char *bellwire_http_problem_text(const struct bellwire_http_problem *problem) { return problem->text; }

@@ -27,13 +27,12 @@ final class Daemon: @unchecked Sendable {
         // Larger than needed by 1: at its own limit microhttpd would leave further connections waiting.
         let mostConnections = UInt32(settings.mostSockets + 1)
         daemon = bellwire_http_start(
-            socket, mostConnections, settings.longestHead, settings.tls?.certificates, settings.tls?.key, &callbacks,
-            problem)
+            socket, mostConnections, settings.longestHead, server.certificate == nil ? nil : chooseCertificate,
+            &callbacks, problem)
         // After a failure, microhttpd has closed the socket or not, depending on the reason. A second close would be
         // worse than none.
         guard daemon == nil else { return nil }
         let reason = String(cString: bellwire_http_problem_text(problem)).split(separator: "\n").joined()
-        if settings.tls != nil { return "no HTTPS with this certificate and key: \(reason)" }
         return reason.isEmpty ? "microhttpd does not start" : reason
     }
 

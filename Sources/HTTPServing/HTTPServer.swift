@@ -24,6 +24,8 @@ package final class HTTPServer: Sendable {
     package let port: Int
     private let table: ConnectionTable
     private let settings: HTTPServerSettings
+    /// Nil for plain HTTP.
+    private let certificate: HTTPSCertificate?
     /// Nil after the server has stopped.
     private let running: Mutex<Running?>
 
@@ -46,8 +48,14 @@ package final class HTTPServer: Sendable {
         } catch {
             throw problem(error.reason)
         }
+        let certificate: HTTPSCertificate?
+        do throws(HTTPSCertificate.Problem) {
+            certificate = try settings.tls.map { tls throws(HTTPSCertificate.Problem) in try HTTPSCertificate(tls) }
+        } catch {
+            throw problem("no HTTPS with this certificate and key: \(error.reason)")
+        }
         let table = ConnectionTable(settings)
-        let daemon = Daemon(RequestServer(table, settings, handle))
+        let daemon = Daemon(RequestServer(table, settings, certificate, handle))
         if let reason = daemon.start(socket.descriptor, settings) { throw problem(reason) }
         let end = DispatchSemaphore(value: 0)
         let interval = Int(settings.sweepInterval)
@@ -63,12 +71,25 @@ package final class HTTPServer: Sendable {
         self.port = socket.port
         self.table = table
         self.settings = settings
+        self.certificate = certificate
         running = Mutex(Running(daemon: daemon, sweeper: sweeper, end: end))
     }
 
     deinit { stop() }
 
     package var counts: HTTPServerCounts { table.counts }
+
+    /// Replaces the certificate of HTTPS for new connections; connections that are open keep theirs. Returns the reason
+    /// why the certificate or its key cannot be used, so that the former certificate stays, or nil. Does nothing for
+    /// plain HTTP.
+    package func replaceCertificate(_ tls: HTTPServerSettings.TLS) -> String? {
+        do throws(HTTPSCertificate.Problem) {
+            try certificate?.replace(tls)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
 
     /// Answers 503 to all waiting requests, gives their clients a second to read the response, and ends all
     /// connections. No request is handled after the return. Must not be called on the server's thread.

@@ -7,14 +7,17 @@ final class RequestServer {
     private let settings: HTTPServerSettings
     private var longestBody: Int { settings.longestBody }
     private let handle: @Sendable (HTTPExchange) -> HTTPResponse?
+    /// Nil for plain HTTP.
+    let certificate: HTTPSCertificate?
     private var requests: [ConnectionHandle: IncomingRequest] = [:]
 
     init(
-        _ table: ConnectionTable, _ settings: HTTPServerSettings,
+        _ table: ConnectionTable, _ settings: HTTPServerSettings, _ certificate: HTTPSCertificate?,
         _ handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?
     ) {
         self.table = table
         self.settings = settings
+        self.certificate = certificate
         self.handle = handle
     }
 
@@ -22,9 +25,11 @@ final class RequestServer {
 
     func changed(_ connection: ConnectionHandle, hasStarted: Bool) {
         if hasStarted {
+            certificate?.opened(connection)
             table.opened(connection, bellwire_http_socket(connection.pointer))
         } else {
             table.closed(connection)
+            certificate?.closed(connection)
         }
     }
 

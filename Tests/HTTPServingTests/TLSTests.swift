@@ -17,7 +17,7 @@ final class TLSTests {
         (certificate, key) = try Self.makeCertificate(directory)
     }
 
-    deinit { for name in ["/server.crt", "/server.key", ""] { remove(directory + name) } }
+    deinit { _ = system("rm -r \(directory)") }
 
     private static func makeCertificate(_ directory: String) throws -> (String, String) {
         let status = system(
@@ -29,6 +29,60 @@ final class TLSTests {
             try String(contentsOfFile: directory + "/server.crt", encoding: .utf8),
             try String(contentsOfFile: directory + "/server.key", encoding: .utf8)
         )
+    }
+
+    private struct Chain {
+        let leaf: String
+        let middle: String
+        let root: String
+        let key: String
+    }
+
+    /// Makes a root, an authority between, and the certificate of a server.
+    private static func makeChain(_ directory: String) throws -> Chain {
+        let new = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+        let commands = [
+            "openssl req -x509 \(new) -days 1 -subj /CN=root -keyout root.key -out root.crt",
+            "openssl req \(new) -subj /CN=middle -keyout middle.key -out middle.csr",
+            "echo basicConstraints=critical,CA:TRUE > middle.ext",
+            "openssl x509 -req -in middle.csr -CA root.crt -CAkey root.key -CAcreateserial -days 1 "
+                + "-extfile middle.ext -out middle.crt",
+            "openssl req \(new) -subj /CN=leaf -keyout leaf.key -out leaf.csr",
+            "openssl x509 -req -in leaf.csr -CA middle.crt -CAkey middle.key -CAcreateserial -days 1 -out leaf.crt",
+        ]
+        try #require(system("cd \(directory) && (\(commands.joined(separator: " && "))) >/dev/null 2>&1") == 0)
+        func text(_ name: String) throws -> String {
+            try String(contentsOfFile: "\(directory)/\(name)", encoding: .utf8)
+        }
+        return Chain(
+            leaf: try text("leaf.crt"), middle: try text("middle.crt"), root: try text("root.crt"),
+            key: try text("leaf.key"))
+    }
+
+    private static func output(_ command: String) throws -> String {
+        let pipe = try #require(popen(command, "r"))
+        defer { pclose(pipe) }
+        var bytes = [UInt8](repeating: 0, count: 4_096)
+        let count = fread(&bytes, 1, bytes.count, pipe)
+        return String(decoding: bytes.prefix(count), as: UTF8.self)
+    }
+
+    private static func fingerprint(ofFile path: String) throws -> String {
+        try output("openssl x509 -in \(path) -noout -fingerprint -sha256")
+    }
+
+    private static func fingerprint(at port: Int) throws -> String {
+        let seen = "openssl s_client -connect 127.0.0.1:\(port) </dev/null 2>/dev/null"
+        return try output("\(seen) | openssl x509 -noout -fingerprint -sha256")
+    }
+
+    private func answer(of server: HTTPServer, to sender: HTTPSender) throws -> String? {
+        let loopback = AddressRules(allowedNetworks: [try #require(Network("127.0.0.0/8"))])
+        sender.send(HTTPRequest(id: 1, url: "https://127.0.0.1:\(server.port)/", body: [], allowed: loopback))
+        var waiting = pollfd(fd: sender.descriptor, events: Int16(POLLIN), revents: 0)
+        try #require(poll(&waiting, 1, 30_000) == 1)
+        guard case .answered(let response) = sender.take().first?.outcome else { return nil }
+        return String(decoding: response.body, as: UTF8.self)
     }
 
     private func server(_ certificates: String, _ key: String, longestTime: Int64 = 30_000) throws -> HTTPServer {
@@ -81,6 +135,36 @@ final class TLSTests {
             return
         }
         #expect(response.body == Array("onetwo".utf8))
+    }
+
+    /// A connection that is open goes on, and a certificate that cannot be used changes nothing.
+    @Test func theCertificateIsReplaced() throws {
+        let server = try server(certificate, key)
+        let before = try Self.fingerprint(ofFile: directory + "/server.crt")
+        let sender = try HTTPSender(certificateAuthorityFile: directory + "/server.crt", userAgent: "bellwire-tests")
+        #expect(try answer(of: server, to: sender) == "/ 0")
+        #expect(try Self.fingerprint(at: server.port) == before)
+        let (other, otherKey) = try Self.makeCertificate(directory)
+        let after = try Self.fingerprint(ofFile: directory + "/server.crt")
+        #expect(server.replaceCertificate(.init(certificates: other, key: key)) != nil, "another certificate's key")
+        #expect(server.replaceCertificate(.init(certificates: "none", key: otherKey)) != nil)
+        #expect(try Self.fingerprint(at: server.port) == before)
+        #expect(server.replaceCertificate(.init(certificates: other, key: otherKey)) == nil)
+        #expect(try Self.fingerprint(at: server.port) == after)
+        #expect(before != after)
+        #expect(try answer(of: server, to: sender) == "/ 0", "the sender trusts the former certificate alone")
+    }
+
+    /// A chain has all its certificates, in their order, however the file has them.
+    @Test func aChainIsSent() throws {
+        let chain = try Self.makeChain(directory)
+        for text in [chain.leaf + chain.middle, chain.leaf + chain.root + chain.middle] {
+            let server = try server(text, chain.key)
+            let status = system(
+                "openssl s_client -connect 127.0.0.1:\(server.port) -CAfile \(directory)/root.crt "
+                    + "-verify_return_error </dev/null >/dev/null 2>&1")
+            #expect(status == 0)
+        }
     }
 
     @Test func oldTLSIsNotSpoken() throws {

@@ -741,7 +741,9 @@ def test_the_gateway_tells_how_it_is(sqlite: Site) -> None:
 
 def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
     certificates = tmp_path / "certs"
-    subprocess.run([PROJECT / "scripts/dev-certs", certificates], check=True, capture_output=True)
+    renewed = tmp_path / "renewed"
+    for directory in (certificates, renewed):
+        subprocess.run([PROJECT / "scripts/dev-certs", directory], check=True, capture_output=True)
     world = sqlite.world
     admin = free_port()
     flags = {"http_cert": str(certificates / "broker.crt"), "http_key": str(certificates / "broker.key"), "admin_http": f"127.0.0.1:{admin}"}
@@ -764,6 +766,23 @@ def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
         assert get("/admin/", admin) == 200, "the administrators' listener has the same certificate"
         assert gateway.get("/healthz", timeout=2, port=admin).status == 0, "plain HTTP"
         assert gateway.get("/healthz", timeout=2).status == 0, "plain HTTP"
+
+        # SIGHUP: both listeners get the new certificate; a file that cannot be used changes nothing.
+        def seen(port: int) -> str:
+            return ssl.get_server_certificate(("127.0.0.1", port), timeout=5)
+
+        first = seen(gateway.port)
+        for name in ("broker.crt", "broker.key"):
+            (certificates / name).write_bytes((renewed / name).read_bytes())
+        assert seen(gateway.port) == first, "nobody has asked for it"
+        gateway.hang_up()
+        wait_until(lambda: seen(gateway.port) != first, 10, "the new certificate")
+        assert seen(gateway.port) == seen(admin)
+        assert seen(admin) in (renewed / "broker.crt").read_text()
+        (certificates / "broker.key").write_text("no key")
+        gateway.hang_up()
+        wait_until(lambda: "cannot be used; the former stays" in gateway.log.read_text(), 10, "a word in the log")
+        assert seen(gateway.port) in (renewed / "broker.crt").read_text()
     finally:
         gateway.stop()
 

@@ -449,3 +449,15 @@ def test_a_port_in_use_is_a_clear_error(world: World) -> None:
     )
     assert refused.returncode != 0
     assert str(world.service.http_port) in refused.stderr
+
+
+def test_sighup_ends_no_coordinator(deploy: Deploy) -> None:
+    """It says why nothing is to be done; a call goes on."""
+    world = deploy()
+    alice, bob = world.phones("alice", "bob")
+    call = ring(alice, bob)
+    world.service.hang_up()
+    wait_until(lambda: "SIGHUP" in world.service.log.read_text(), 10, "a word in the log")
+    bob.accept(call)
+    alice.expect_state(call, bob, "accepted")
+    assert world.service.running

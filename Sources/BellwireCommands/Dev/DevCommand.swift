@@ -87,8 +87,8 @@ package enum DevCommand {
             throw DeploymentError("\(directory): \(String(cString: strerror(errno)))")
         }
         let status = CoordinatorStatus(brokerNames: configuration.brokers.map(\.name))
-        let signals = TerminationSignals()
-        signals.onSignal { status.stop() }
+        let signals = ProcessSignals(reloads: false)
+        signals.onSignal(end: { status.stop() })
         let store = directory + "/bellwire.db"
         let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
         // Created in the main thread: the broker lives as long as the thread that started the broker.

@@ -75,7 +75,7 @@ package enum GatewayCommand {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         // Signals are blocked before the process starts other threads.
-        let signals = TerminationSignals()
+        let signals = ProcessSignals(reloads: true)
         var settings = try settings(arguments)
         let warning = try ConnectionOptions.read(arguments, into: &settings)
         let (level, format) = try LogOptions.read(arguments)
@@ -116,7 +116,7 @@ package enum GatewayCommand {
         }
 
         let end = DispatchSemaphore(value: 0)
-        signals.onSignal { end.signal() }
+        signals.onSignal(end: { end.signal() }) { reloadCertificate(arguments, gateway, log) }
         end.wait()
         gateway.stop()
         delivery?.stop()
@@ -153,16 +153,34 @@ package enum GatewayCommand {
         settings.certificateAuthorityFile = try arguments.file("broker-ca")
         settings.tokenFile = try arguments.file("token-file")
         settings.topics = try SettingsOptions.topics(arguments)
+        settings.http.tls = try tls(arguments)
+        settings.page = try PageOptions.page(arguments)
+        settings.admin = try ListenAddress(arguments, option: "admin-http").map { ($0.host, $0.port) }
+        return settings
+    }
+
+    /// Reads the certificate of HTTPS and its key; returns nil for plain HTTP.
+    private static func tls(_ arguments: Arguments) throws(UsageError) -> HTTPServerSettings.TLS? {
         let (certificates, key) = (try arguments.file("http-cert"), try arguments.file("http-key"))
         guard (certificates == nil) == (key == nil) else {
             throw UsageError("bellwire gateway: --http-cert and --http-key go together")
         }
-        if let certificates, let key {
-            settings.http.tls = .init(certificates: try text(of: certificates), key: try text(of: key))
+        guard let certificates, let key else { return nil }
+        return .init(certificates: try text(of: certificates), key: try text(of: key))
+    }
+
+    /// Reads the certificate of HTTPS again. A certificate that cannot be used changes nothing: an old certificate is
+    /// better than none.
+    private static func reloadCertificate(_ arguments: Arguments, _ gateway: Gateway, _ log: Log) {
+        do {
+            guard let tls = try tls(arguments) else {
+                return log(.info, "SIGHUP: no certificate to be read again, since the gateway serves plain HTTP")
+            }
+            if let reason = gateway.replaceCertificate(tls) { throw UsageError(reason) }
+            log(.info, "the certificate of HTTPS was read again")
+        } catch {
+            log(.error, "the certificate of HTTPS cannot be used; the former stays", ["reason": "\(error)"])
         }
-        settings.page = try PageOptions.page(arguments)
-        settings.admin = try ListenAddress(arguments, option: "admin-http").map { ($0.host, $0.port) }
-        return settings
     }
 
     private static func text(of path: String) throws(UsageError) -> String {

@@ -55,7 +55,7 @@ package enum ServeCommand {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         // Signals are blocked before the process starts other threads.
-        let signals = TerminationSignals()
+        let signals = ProcessSignals(reloads: true)
         var configuration = try coordinatorConfiguration(arguments)
         let (level, format) = try LogOptions.read(arguments)
         let log = Log(level: level, format: format, coordinator: configuration.id)
@@ -86,7 +86,9 @@ package enum ServeCommand {
         status.alsoShow(allMetrics(delivery, push, media, spans, expiry))
         let server = try statusServer(arguments, status)
 
-        signals.onSignal { status.stop() }
+        signals.onSignal(end: { status.stop() }) {
+            log(.info, "SIGHUP: nothing to be done, since each new connection reads certificates and tokens again")
+        }
         let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
             companions: companions(delivery, push, media, spans),

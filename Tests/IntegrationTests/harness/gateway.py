@@ -78,6 +78,11 @@ class Gateway:
     def running(self) -> bool:
         return self._child is not None and self._child.running
 
+    def hang_up(self) -> None:
+        """SIGHUP: the gateway reads its certificate again."""
+        assert self._child is not None
+        self._child.signal(signal.SIGHUP)
+
     def begin_drain(self) -> None:
         """SIGTERM, without waiting for the end."""
         assert self._child is not None

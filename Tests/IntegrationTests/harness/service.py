@@ -128,6 +128,11 @@ class Service:
         assert self._child is not None
         return self._child.terminate(timeout)
 
+    def hang_up(self) -> None:
+        """SIGHUP."""
+        assert self._child is not None
+        self._child.signal(signal.SIGHUP)
+
     def begin_drain(self) -> None:
         """SIGTERM, without waiting for the end."""
         assert self._child is not None
