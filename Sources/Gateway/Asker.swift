@@ -1,4 +1,5 @@
 import HTTPServing
+import SignalingProtocol
 
 /// The client that waits for the response to an HTTP request; each response is counted.
 struct Asker: Sendable {
@@ -6,12 +7,16 @@ struct Asker: Sendable {
     private let route: Route?
     private let status: GatewayStatus
     private let start = ContinuousClock.now
+    /// The header `traceparent` of the HTTP request, for the request to the service; nil without such a header.
+    let traceParent: String?
 
     /// - Parameter route: nil when the gateway does not know the path.
     init(_ exchange: HTTPExchange, _ route: Route?, _ status: GatewayStatus) {
         self.exchange = exchange
         self.route = route
         self.status = status
+        let parents = exchange.header("traceparent")
+        traceParent = parents.count == 1 ? TraceParent(parents[0]).map { _ in parents[0] } : nil
     }
 
     func respond(_ response: HTTPResponse) { exchange.respond(counted(response)) }

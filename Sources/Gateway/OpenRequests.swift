@@ -116,14 +116,15 @@ struct OpenRequests {
     }
 
     private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
-        guard let request = pending[number]?.request else { return }
+        guard let waiting = pending[number] else { return }
+        let request = waiting.request
         // The resends follow after 1, 2, 4 s, as the resends of devices.
         pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
         pending[number]!.attempts += 1
         nextLook = min(nextLook, pending[number]!.nextSend)
         do throws(MQTTError) {
             let isAwaited = request.answer.isUnanswered
-            let identifier = try connection.publish(message(request, number), isAwaited: isAwaited)
+            let identifier = try connection.publish(message(waiting, number), isAwaited: isAwaited)
             if isAwaited { awaited[identifier] = number }
         } catch {
             // The broker will never accept this message, but the broker connection is still good.
@@ -132,9 +133,11 @@ struct OpenRequests {
         }
     }
 
-    private func message(_ request: RelayedRequest, _ number: UInt64) -> MQTTMessage {
+    private func message(_ waiting: Pending, _ number: UInt64) -> MQTTMessage {
+        let request = waiting.request
         var message = MQTTMessage(
             topic: topics.up(request.device), payload: request.payload, expirySeconds: OpenRequestBounds.expiry)
+        if let parent = waiting.asker.traceParent { message.userProperties[UserProperty.traceParent] = parent }
         guard !request.answer.isUnanswered else { return message }
         message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
         message.responseTopic = responseTopic(request)

@@ -18,8 +18,8 @@ package struct MQTTMessage: Sendable, Equatable {
     /// How long the broker keeps the message undelivered, in seconds; in a received message the rest of this time
     /// (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
-    /// In a received message: the values of the user properties that `MQTTSession.Configuration.userProperties` names, by
-    /// name.
+    /// The values of user properties (MQTT 5, section 3.3.2.3.7), by name. A received message has those alone that
+    /// `MQTTSession.Configuration.userProperties` names.
     package var userProperties: [String: String] = [:]
 
     package init(

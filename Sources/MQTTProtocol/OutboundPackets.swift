@@ -35,6 +35,7 @@ extension [UInt8] {
         let properties =
             (message.expirySeconds == nil ? 0 : 5) + (message.responseTopic.map { 3 + $0.utf8.count } ?? 0)
             + (message.correlationData.map { 3 + $0.count } ?? 0)
+            + message.userProperties.reduce(0) { $0 + 5 + $1.key.utf8.count + $1.value.utf8.count }
         let length =
             2 + message.topic.utf8.count + (qos == .atMostOnce ? 0 : 2) + variableIntegerLength(properties) + properties
             + message.payload.count
@@ -55,6 +56,11 @@ extension [UInt8] {
         if let correlation = message.correlationData {
             append(PacketProperties.correlationDataID)
             append(binary: correlation)
+        }
+        for (name, value) in message.userProperties {
+            append(PacketProperties.userPropertyID)
+            append(text: name)
+            append(text: value)
         }
         append(contentsOf: message.payload)
         return true
@@ -98,6 +104,9 @@ extension MQTTMessage {
         guard (1...65_535).contains(length) else { return "the topic has \(length) bytes; 1 to 65,535 are allowed" }
         if let topic = responseTopic, topic.utf8.count > 65_535 {
             return "the response topic has \(topic.utf8.count) bytes"
+        }
+        if userProperties.contains(where: { max($0.key.utf8.count, $0.value.utf8.count) > 65_535 }) {
+            return "a user property has more than 65,535 bytes"
         }
         if let data = correlationData, data.count > 65_535 { return "the correlation data has \(data.count) bytes" }
         let isPlain = topic.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x2B && $0 != 0x23 }

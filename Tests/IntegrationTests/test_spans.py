@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import secrets
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import STORES, UNLIMITED, Deploy, Device, RedisServer, World, free_port, ring, run, talk, wait_until
+from harness.gateway import Gateway
 from harness.otlp import Received, SpanReceiver
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -122,6 +124,52 @@ def test_a_later_request_has_a_parent_of_its_own(world: World, receiver: SpanRec
         assert [link.span_id.hex() for link in span.span.links] == [root.id]
     assert to_carol.attributes["bellwire.outcome"] == "rejected"
     assert root.trace not in ("1" * 32, TRACE)
+
+
+def test_a_backend_names_a_parent_by_http(worlds: dict[str, World], receiver: SpanReceiver, tmp_path: Path) -> None:
+    """And for each request of its own."""
+    for world in worlds["SQLite"].borrow():
+        gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
+        try:
+            bob = world.phone("bob")
+            other = f"00-{'1' * 32}-{'2' * 16}-00"
+            made = gateway.ask("POST", "/v1/calls", {"inviter": "shop", "invitees": [bob.user]}, traceparent=PARENT).ok(201)
+            call = made["callID"]
+            bob.expect("call.invited", call)
+            gateway.ask("POST", f"/v1/calls/{call}/cancel", {"userID": "shop"}, traceparent=other).ok()
+            spans = spans_of(receiver, call)
+        finally:
+            gateway.stop()
+        (root,), (cancel,) = spans["call"], spans["call.cancel"]
+        assert (root.trace, root.parent) == (TRACE, SPAN)
+        assert (cancel.trace, cancel.parent) == ("1" * 32, "2" * 16)
+
+
+@pytest.mark.parametrize("wrong", [["00-x"], [PARENT, PARENT]])
+def test_a_header_that_is_no_parent_is_ignored(
+    worlds: dict[str, World], receiver: SpanReceiver, tmp_path: Path, wrong: list[str]
+) -> None:
+    for world in worlds["SQLite"].borrow():
+        gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
+        try:
+            bob = world.phone("bob")
+            connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)
+            connection.putrequest("POST", "/v1/calls")
+            body = json.dumps({"inviter": "shop", "invitees": [bob.user]}).encode()
+            for name, value in [("Authorization", f"Bearer {gateway.token}"), ("Content-Length", str(len(body)))]:
+                connection.putheader(name, value)
+            for value in wrong:
+                connection.putheader("traceparent", value)
+            connection.endheaders(body)
+            response = connection.getresponse()
+            assert response.status == 201
+            call = json.loads(response.read())["callID"]
+            bob.expect("call.invited", call)
+            bob.reject(call)
+            (root,) = spans_of(receiver, call)["call"]
+        finally:
+            gateway.stop()
+        assert root.parent == "" and root.trace != TRACE
 
 
 @pytest.mark.parametrize("parent", ["", "00-x", PARENT.upper(), f"ff-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01", "x" * 5_000])

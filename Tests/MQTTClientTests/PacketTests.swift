@@ -130,6 +130,13 @@ struct PacketTests {
         #expect(fits2)
         #expect(bytes == [0x31, 4, 0, 1, 0x74, 0])
         bytes = []
+        publication = MQTTMessage(topic: "t", payload: [0x68], userProperties: ["a": "12"])
+        let fits3 = bytes.appendPublish(publication, qos: .atMostOnce, identifier: 1, maxBytes: 15)
+        #expect(fits3)
+        #expect(bytes == [0x30, 13, 0, 1, 0x74, 8, 0x26, 0, 1, 0x61, 0, 2, 0x31, 0x32, 0x68])
+        let fits4 = bytes.appendPublish(publication, qos: .atMostOnce, identifier: 1, maxBytes: 14)
+        #expect(!fits4)
+        bytes = []
         bytes.appendPublishAnswer(0x0102)
         bytes.appendSubscribe("a/+", qos: .atLeastOnce, identifier: 5)
         bytes.appendUnsubscribe("a", identifier: 6)

@@ -24,13 +24,15 @@ func checkPackets(_ input: [UInt8]) throws(Finding) {
 
 private func checkAgain(_ message: MQTTMessage) throws(Finding) {
     var copy = message
-    copy.userProperties = [:]
+    copy.userProperties = ["a": "1", "b": ""]
     var bytes: [UInt8] = []
     // A text that was repaired may have become too long.
     guard copy.topic.utf8.count <= 65_535,
         bytes.appendPublish(copy, qos: copy.qos, identifier: 1, maxBytes: .max)
     else { return }
-    let found = bytes.withUnsafeBufferPointer { try? InboundPacket.first(of: $0, maxBytes: .max) }
+    let found = bytes.withUnsafeBufferPointer {
+        try? InboundPacket.first(of: $0, userProperties: ["a", "b"], maxBytes: .max)
+    }
     guard case .message(let again, _)? = found?.packet else { throw Finding("\(message) is not read again") }
     try hold(again == copy && found?.size == bytes.count, "\(message) is read as \(again)")
 }
