@@ -94,7 +94,7 @@ final class MosquittoClient: ThreadedClient {
             mosquitto_property_add_int32(&properties, Int32(MQTT_PROP_MESSAGE_EXPIRY_INTERVAL.rawValue), seconds)
         }
         let (topic, bytes, size) = (message.topic, message.payload, Int32(message.payload.count))
-        if backlog == 0 { quietSince = .now }
+        if backlog == 0, !isProbing { quietSince = .now }
         // With QoS 0, libmosquitto calls the callback that lowers the backlog within this call when the socket takes
         // the message.
         backlog += 1
@@ -123,7 +123,7 @@ final class MosquittoClient: ThreadedClient {
         if code == 0, Int32(broker.revents) & POLLOUT != 0 { code = mosquitto_loop_write(handle, 1) }
         try judge(code == 0 ? mosquitto_loop_misc(handle) : code)
         if broker.revents != 0 { quietSince = .now }
-        // An unacknowledged message counts as a probe, since the broker has to answer that message too.
+        // A backlog counts as a probe: the broker has to answer these messages, or at QoS 0 to take them.
         let longest = Self.longestAnswer + (backlog == 0 && !isProbing ? keepAlive : .zero)
         if .now - quietSince > longest {
             throw BellwireTransportError(.lost(isClean: false), "the broker no longer answers")

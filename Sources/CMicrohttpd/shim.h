@@ -62,7 +62,7 @@ static inline struct MHD_Daemon *bellwire_http_start(
         MHD_OPTION_END);
 }
 
-/* The bound on certificates of a chain. */
+/* The bound on certificates of a chain; further certificates are not sent. */
 enum { BELLWIRE_HTTP_CHAIN = 16 };
 
 /* Reads a certificate with its chain, and its private key without a password, both in PEM. `chain` has room for `count`

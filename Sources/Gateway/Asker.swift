@@ -7,8 +7,8 @@ struct Asker: Sendable {
     private let route: Route?
     private let status: GatewayStatus
     private let start = ContinuousClock.now
-    /// The header `traceparent` of the HTTP request, for the request to the service; nil without such a header.
-    let traceParent: String?
+    /// The header `traceparent` of the HTTP request, for the request to the service; nil without a single such header.
+    let traceParent: TraceParent?
 
     /// - Parameter route: nil when the gateway does not know the path.
     init(_ exchange: HTTPExchange, _ route: Route?, _ status: GatewayStatus) {
@@ -16,7 +16,7 @@ struct Asker: Sendable {
         self.route = route
         self.status = status
         let parents = exchange.header("traceparent")
-        traceParent = parents.count == 1 ? TraceParent(parents[0]).map { _ in parents[0] } : nil
+        traceParent = parents.count == 1 ? TraceParent(parents[0]) : nil
     }
 
     func respond(_ response: HTTPResponse) { exchange.respond(counted(response)) }

@@ -122,10 +122,10 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Replaces the certificate of HTTPS at both listeners, for new connections. Returns the reason why the certificate
+    /// Replaces the certificate of HTTPS at both listeners, for new handshakes. Returns the reason why the certificate
     /// or its key cannot be used, or nil.
     package func replaceCertificate(_ tls: HTTPServerSettings.TLS) -> String? {
-        [server, adminServer].lazy.compactMap { $0?.replaceCertificate(tls) }.first
+        HTTPServer.replaceCertificate(tls, at: [server, adminServer].compactMap(\.self))
     }
 
     /// Answers `unavailable` to all waiting requests, ends the threads, and waits until they have ended.

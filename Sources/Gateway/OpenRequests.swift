@@ -137,7 +137,7 @@ struct OpenRequests {
         let request = waiting.request
         var message = MQTTMessage(
             topic: topics.up(request.device), payload: request.payload, expirySeconds: OpenRequestBounds.expiry)
-        if let parent = waiting.asker.traceParent { message.userProperties[UserProperty.traceParent] = parent }
+        if let parent = waiting.asker.traceParent { message.userProperties[UserProperty.traceParent] = parent.text }
         guard !request.answer.isUnanswered else { return message }
         message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
         message.responseTopic = responseTopic(request)

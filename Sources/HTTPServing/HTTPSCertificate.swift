@@ -2,7 +2,7 @@ import CMicrohttpd
 import Synchronization
 
 /// The certificate of a server of HTTPS, which may be replaced while the server runs. A handshake that has begun ends
-/// with the certificate that was current at its begin.
+/// with the certificate that was current at its start.
 final class HTTPSCertificate: Sendable {
     /// A certificate with its chain and its private key, as GnuTLS reads them.
     final class Loaded: @unchecked Sendable {
@@ -37,57 +37,54 @@ final class HTTPSCertificate: Sendable {
         let reason: String
     }
 
-    /// A connection's certificate: until the handshake the server's, then the certificate of the handshake, which lives
-    /// as long as the connection.
-    private enum Choice {
-        case current(HTTPSCertificate)
-        case used(Loaded)
+    /// The certificate of a connection. The handshake chooses the server's current certificate, and the connection keeps
+    /// that certificate until its end.
+    private struct Session {
+        let server: HTTPSCertificate
+        var chosen: Loaded?
     }
 
     private let current: Mutex<Loaded>
 
-    /// The certificates of all connections of the process, by the address of the session: microhttpd asks for the certificate of a GnuTLS session, and
-    /// does not tell which server the session belongs to.
-    private static let sessions = Mutex<[UInt: Choice]>([:])
+    /// The connections of all servers of the process, by the addresses of their GnuTLS sessions: microhttpd asks for the
+    /// certificate of a session, and does not tell which server the session belongs to.
+    private static let sessions = Mutex<[UInt: Session]>([:])
 
     init(_ tls: HTTPServerSettings.TLS) throws(Problem) {
         current = Mutex(try Loaded(tls))
     }
 
-    /// Replaces the certificate for later handshakes. After a failure, the certificate stays as it is.
-    func replace(_ tls: HTTPServerSettings.TLS) throws(Problem) {
-        let loaded = try Loaded(tls)
-        current.withLock { $0 = loaded }
-    }
+    /// Replaces the certificate for later handshakes.
+    func replace(with loaded: Loaded) { current.withLock { $0 = loaded } }
 
     /// Called before the handshake of a connection.
     func opened(_ connection: ConnectionHandle) {
         let session = UInt(bitPattern: bellwire_http_session(connection.pointer))
-        Self.sessions.withLock { $0[session] = .current(self) }
+        Self.sessions.withLock { $0[session] = Session(server: self) }
     }
 
+    /// Called when microhttpd has freed the connection's session. The thread of another server may have a new session at
+    /// the same address by now, which stays.
     func closed(_ connection: ConnectionHandle) {
         let session = UInt(bitPattern: bellwire_http_session(connection.pointer))
-        Self.sessions.withLock { _ = $0.removeValue(forKey: session) }
+        Self.sessions.withLock { sessions in
+            if sessions[session]?.server === self { sessions[session] = nil }
+        }
     }
 
     /// Returns the certificate for the handshake of a session.
     fileprivate static func choose(for session: UInt) -> Loaded? {
         sessions.withLock { sessions in
-            switch sessions[session] {
-            case .current(let certificate):
-                let loaded = certificate.current.withLock(\.self)
-                sessions[session] = .used(loaded)
-                return loaded
-            case .used(let loaded): return loaded
-            case nil: return nil
-            }
+            guard let server = sessions[session]?.server else { return nil }
+            let loaded = sessions[session]?.chosen ?? server.current.withLock(\.self)
+            sessions[session]?.chosen = loaded
+            return loaded
         }
     }
 }
 
-/// Called by GnuTLS during a handshake. The connection keeps what the pointers point to.
-// A C callback is a file-private function, because a closure would inherit the actor isolation of its context.
+/// Called by GnuTLS during a handshake. The session's entry keeps what the pointers point to. A C callback is a function,
+/// because a closure would inherit the actor isolation of its context.
 func chooseCertificate(
     _ session: gnutls_session_t?, _: UnsafePointer<gnutls_datum_t>?, _: Int32,
     _: UnsafePointer<gnutls_pk_algorithm_t>?, _: Int32,

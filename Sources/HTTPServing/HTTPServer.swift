@@ -42,17 +42,17 @@ package final class HTTPServer: Sendable {
         handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?
     ) throws(SetupError) {
         func problem(_ reason: String) -> SetupError { SetupError(description: "\(host):\(port): \(reason)") }
-        let socket: ListeningSocket
-        do throws(ListeningSocket.Problem) {
-            socket = try ListeningSocket(host: host, port: port)
-        } catch {
-            throw problem(error.reason)
-        }
         let certificate: HTTPSCertificate?
         do throws(HTTPSCertificate.Problem) {
             certificate = try settings.tls.map { tls throws(HTTPSCertificate.Problem) in try HTTPSCertificate(tls) }
         } catch {
             throw problem("no HTTPS with this certificate and key: \(error.reason)")
+        }
+        let socket: ListeningSocket
+        do throws(ListeningSocket.Problem) {
+            socket = try ListeningSocket(host: host, port: port)
+        } catch {
+            throw problem(error.reason)
         }
         let table = ConnectionTable(settings)
         let daemon = Daemon(RequestServer(table, settings, certificate, handle))
@@ -79,12 +79,14 @@ package final class HTTPServer: Sendable {
 
     package var counts: HTTPServerCounts { table.counts }
 
-    /// Replaces the certificate of HTTPS for new connections; connections that are open keep theirs. Returns the reason
-    /// why the certificate or its key cannot be used, so that the former certificate stays, or nil. Does nothing for
-    /// plain HTTP.
-    package func replaceCertificate(_ tls: HTTPServerSettings.TLS) -> String? {
+    /// Replaces the certificate of HTTPS at all these servers, for new handshakes; connections that are open keep theirs.
+    /// Returns the reason why the certificate or its key cannot be used, so that the former certificate stays at all of
+    /// them, or nil. Does nothing for plain HTTP.
+    package static func replaceCertificate(_ tls: HTTPServerSettings.TLS, at servers: [HTTPServer]) -> String? {
         do throws(HTTPSCertificate.Problem) {
-            try certificate?.replace(tls)
+            // GnuTLS may use a private key in a single thread at a time, and each server has a thread.
+            let loaded = try servers.map { _ throws(HTTPSCertificate.Problem) in try HTTPSCertificate.Loaded(tls) }
+            for (server, loaded) in zip(servers, loaded) { server.certificate?.replace(with: loaded) }
             return nil
         } catch {
             return error.reason

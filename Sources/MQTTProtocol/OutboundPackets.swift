@@ -100,24 +100,31 @@ extension MQTTMessage {
     /// The reason why the message cannot be published; nil when the message can be published. A message that a broker
     /// considers malformed would end the connection (MQTT 5, sections 1.5.4 and 4.7).
     var problem: String? {
-        let length = topic.utf8.count
-        guard (1...65_535).contains(length) else { return "the topic has \(length) bytes; 1 to 65,535 are allowed" }
-        if let topic = responseTopic, topic.utf8.count > 65_535 {
-            return "the response topic has \(topic.utf8.count) bytes"
-        }
-        if userProperties.contains(where: { max($0.key.utf8.count, $0.value.utf8.count) > 65_535 }) {
-            return "a user property has more than 65,535 bytes"
-        }
+        if topic.isEmpty { return "the topic is empty" }
+        if let problem = topic.problem("the topic", isTopic: true) { return problem }
+        if let problem = responseTopic?.problem("the response topic", isTopic: true) { return problem }
         if let data = correlationData, data.count > 65_535 { return "the correlation data has \(data.count) bytes" }
-        let isPlain = topic.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x2B && $0 != 0x23 }
+        for (name, value) in userProperties {
+            let problem = name.problem("the name of a user property") ?? value.problem("the user property \(name)")
+            if let problem { return problem }
+        }
+        return nil
+    }
+}
+
+extension String {
+    /// The reason why a packet must not hold this text; nil for a text that a packet may hold.
+    fileprivate func problem(_ place: String, isTopic: Bool = false) -> String? {
+        guard utf8.count <= 65_535 else { return "\(place) has \(utf8.count) bytes; at most 65,535 are allowed" }
+        let isPlain = utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x2B && $0 != 0x23 }
         if isPlain { return nil }
-        for scalar in topic.unicodeScalars {
+        for scalar in unicodeScalars {
             switch scalar.value {
-            case 0x2B, 0x23: return "the topic holds a wildcard"
-            case 0x00...0x1F, 0x7F...0x9F: return "the topic holds a control character"
+            case 0x2B, 0x23: if isTopic { return "\(place) holds a wildcard" }
+            case 0x00...0x1F, 0x7F...0x9F: return "\(place) holds a control character"
             case 0xFDD0...0xFDEF,
                 _ where scalar.value & 0xFFFE == 0xFFFE:
-                return "the topic holds a noncharacter"
+                return "\(place) holds a noncharacter"
             default: continue
             }
         }

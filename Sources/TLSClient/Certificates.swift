@@ -29,6 +29,17 @@ package func certificateEnd(ofFile path: String) -> Int64? {
         ERR_clear_error()
         return nil
     }
+    return firstEnd(file)
+}
+
+/// Returns the same of certificates in PEM.
+package func certificateEnd(of text: String) -> Int64? {
+    var text = text
+    return text.withUTF8 { bytes in BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)).flatMap(firstEnd) }
+}
+
+/// Returns the first end of the certificates in `file`, and frees `file`.
+private func firstEnd(_ file: OpaquePointer) -> Int64? {
     defer { BIO_free(file) }
     var first: Int64?
     while let certificate = PEM_read_bio_X509(file, nil, nil, nil) {

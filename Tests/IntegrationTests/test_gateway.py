@@ -7,6 +7,7 @@ import http.client
 import secrets
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -742,8 +743,8 @@ def test_the_gateway_tells_how_it_is(sqlite: Site) -> None:
 def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
     certificates = tmp_path / "certs"
     renewed = tmp_path / "renewed"
-    for directory in (certificates, renewed):
-        subprocess.run([PROJECT / "scripts/dev-certs", directory], check=True, capture_output=True)
+    subprocess.run([PROJECT / "scripts/dev-certs", certificates], check=True, capture_output=True)
+    made = time.time()
     world = sqlite.world
     admin = free_port()
     flags = {"http_cert": str(certificates / "broker.crt"), "http_key": str(certificates / "broker.key"), "admin_http": f"127.0.0.1:{admin}"}
@@ -771,17 +772,29 @@ def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
         def seen(port: int) -> str:
             return ssl.get_server_certificate(("127.0.0.1", port), timeout=5)
 
-        first = seen(gateway.port)
+        def end() -> str:
+            page = http.client.HTTPSConnection("localhost", gateway.port, context=ssl._create_unverified_context(), timeout=5)
+            page.request("GET", "/metrics")
+            text = page.getresponse().read().decode()
+            page.close()
+            return next(line for line in text.splitlines() if 'expiry_seconds{name="http-cert"}' in line)
+
+        first, first_end = seen(gateway.port), end()
+        # The end is in whole seconds.
+        wait_until(lambda: time.time() > made + 2, 10, "certificates with another end")
+        subprocess.run([PROJECT / "scripts/dev-certs", renewed], check=True, capture_output=True)
         for name in ("broker.crt", "broker.key"):
             (certificates / name).write_bytes((renewed / name).read_bytes())
         assert seen(gateway.port) == first, "nobody has asked for it"
+        assert end() == first_end, "the certificate in use"
         gateway.hang_up()
         wait_until(lambda: seen(gateway.port) != first, 10, "the new certificate")
         assert seen(gateway.port) == seen(admin)
+        assert end() != first_end
         assert seen(admin) in (renewed / "broker.crt").read_text()
         (certificates / "broker.key").write_text("no key")
         gateway.hang_up()
-        wait_until(lambda: "cannot be used; the former stays" in gateway.log.read_text(), 10, "a word in the log")
+        wait_until(lambda: "cannot be used; the former certificate stays" in gateway.log.read_text(), 10, "a word in the log")
         assert seen(gateway.port) in (renewed / "broker.crt").read_text()
     finally:
         gateway.stop()

@@ -145,7 +145,7 @@ def test_a_backend_names_a_parent_by_http(worlds: dict[str, World], receiver: Sp
         assert (cancel.trace, cancel.parent) == ("1" * 32, "2" * 16)
 
 
-@pytest.mark.parametrize("wrong", [["00-x"], [PARENT, PARENT]])
+@pytest.mark.parametrize("wrong", [["00-x"], [PARENT, PARENT], [PARENT + "-more"]])
 def test_a_header_that_is_no_parent_is_ignored(
     worlds: dict[str, World], receiver: SpanReceiver, tmp_path: Path, wrong: list[str]
 ) -> None:
@@ -170,6 +170,26 @@ def test_a_header_that_is_no_parent_is_ignored(
         finally:
             gateway.stop()
         assert root.parent == "" and root.trace != TRACE
+
+
+@pytest.mark.parametrize("more", ["\x01", "\x7f", "\t", "x" * 20_000])
+def test_what_follows_a_parent_of_a_later_version_is_not_passed_on(
+    worlds: dict[str, World], receiver: SpanReceiver, tmp_path: Path, more: str
+) -> None:
+    """A broker would end the gateway's connection for a control character."""
+    for world in worlds["SQLite"].borrow():
+        gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
+        try:
+            bob = world.phone("bob")
+            parent = f"01-{TRACE}-{SPAN}-01-{more}"
+            call = gateway.ask("POST", "/v1/calls", {"inviter": "shop", "invitees": [bob.user]}, traceparent=parent).ok(201)["callID"]
+            bob.expect("call.invited", call)
+            bob.reject(call)
+            (root,) = spans_of(receiver, call)["call"]
+            assert "broker connection lost" not in gateway.log.read_text()
+        finally:
+            gateway.stop()
+        assert (root.trace, root.parent) == (TRACE, SPAN)
 
 
 @pytest.mark.parametrize("parent", ["", "00-x", PARENT.upper(), f"ff-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01", "x" * 5_000])

@@ -166,6 +166,23 @@ struct PacketTests {
             ])
     }
 
+    /// The broker would end the connection.
+    @Test(arguments: ["\u{1}", "\u{7F}", "\u{80}", "\u{FFFE}", String(repeating: "x", count: 65_536)])
+    func textsThatNoPacketMayHoldAreRefused(_ text: String) {
+        func problem(_ change: (inout MQTTMessage) -> Void) -> String? {
+            var message = MQTTMessage(topic: "t", payload: [])
+            change(&message)
+            return message.problem
+        }
+        #expect(problem { $0.topic = text } != nil)
+        #expect(problem { $0.responseTopic = text } != nil)
+        #expect(problem { $0.userProperties = ["a": text] } != nil)
+        #expect(problem { $0.userProperties = [text: "a"] } != nil)
+        #expect(problem { $0.userProperties = ["a": "+#é"] } == nil)
+        #expect(problem { $0.topic = "a/+" } != nil)
+        #expect(problem { $0.topic = "" } != nil)
+    }
+
     @Test func aPublicationBeyondWhatTheBrokerTakesLeavesNothingBehind() {
         var bytes: [UInt8] = [1]
         let message = MQTTMessage(topic: "t", payload: [UInt8](repeating: 0, count: 100))

@@ -751,6 +751,18 @@ MUTANTS = [
         "if !takesMessages, !mutant { next = min(",
     ),
     Mutant(
+        "an empty read is followed by the next read at once",
+        LOOP + "CoordinatorLoop.swift",
+        "case .tick: mayHoldMore = false",
+        "case .tick: mayHoldMore = mayHoldMore && mutant",
+    ),
+    Mutant(
+        "a read that reached its bound waits for the next turn",
+        LOOP + "CoordinatorLoop.swift",
+        "if mayBegin || mayHoldMore { return now }",
+        "if mayBegin || mayHoldMore && !mutant { return now }",
+    ),
+    Mutant(
         "a read that reached its bound is not followed by the next read",
         LOOP + "CoordinatorLoop.swift",
         "self.mayHoldMore = mayHoldMore",

@@ -149,6 +149,47 @@ import Testing
         #expect(try await hung.closing() == .lost(isClean: false))
     }
 
+    /// What the device publishes meanwhile puts nothing off.
+    @Test(arguments: Carrier.allCases, [BellwireQoS.atMostOnce, .atLeastOnce])
+    func aBrokerThatAnswersNoProbeIsGivenUpAlsoByADeviceThatPublishes(
+        _ carrier: Carrier, _ qos: BellwireQoS
+    ) async throws {
+        let broker = try Broker(directory)
+        let device = try await Device(carrier.transport(broker.port), qos: qos)
+        broker.freeze()
+        device.connection.probe()
+        let start = ContinuousClock.now
+        while device.closed == nil, ContinuousClock.now - start < .seconds(15) {
+            try device.publish("again", "t")
+            try await Task.sleep(for: .milliseconds(500))
+        }
+        #expect(device.closed?.kind == .lost(isClean: false))
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test(arguments: Carrier.allCases) func nothingFollowsTheGoodbye(_ carrier: Carrier) async throws {
+        let packets = Mutex<[[UInt8]]>([])
+        let listener = try Listener { peer in
+            _ = peer.packet()
+            peer.send([0x20, 3, 0, 0, 0])
+            var packet = peer.packet()
+            while packet.first == 0xC0 || packet.first == 0x30 { packet = peer.packet() }
+            // DISCONNECT has come. The broker is slow to close, and this message at QoS 1 was on its way.
+            peer.send([0x32, 7, 0, 1, 0x74, 0, 9, 0, 0x78])
+            while !packet.isEmpty {
+                packets.withLock { [packet] in $0.append(packet) }
+                packet = peer.packet()
+            }
+        }
+        let device = try await Device(carrier.transport(listener.port))
+        try device.publish("x", "t")
+        let start = ContinuousClock.now
+        await device.connection.close()
+        #expect(ContinuousClock.now - start < .milliseconds(2_500))
+        try await eventually { packets.withLock { !$0.isEmpty } }
+        #expect(packets.withLock(\.self) == [[0xE0, 0]])
+    }
+
     @Test(arguments: Carrier.allCases) func messagesThatWaitAreBounded(_ carrier: Carrier) async throws {
         let broker = try Broker(directory)
         let device = try await Device(carrier.transport(broker.port))

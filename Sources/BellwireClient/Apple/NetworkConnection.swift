@@ -28,8 +28,8 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
         static let timerInterval = 1_000
         /// How long `close` waits before DISCONNECT.
         static let closing = 1_500
-        /// How long `close` waits altogether until the broker has closed the connection. With QoS 0 nothing else says
-        /// that the broker has the last messages.
+        /// The longest time of `close`, DISCONNECT included: until the broker has closed the connection. With QoS 0
+        /// nothing else says that the broker has the last messages.
         static let parting = 1_800
     }
 
@@ -51,6 +51,8 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     private var isReady = false
     private var isSending = false
     private var isClosing = false
+    /// Whether DISCONNECT was sent, after which no packet may follow (MQTT 5, section 3.14.4).
+    private var hasParted = false
     /// The subscriptions that the broker has not granted; nil before CONNACK.
     private var ungranted: Set<Int32>?
     private var arrived: [MQTTMessage] = []
@@ -196,7 +198,7 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
 
     private func send() {
         outbox.withLock { $0.backlog = session.backlog }
-        guard !isSending, !isOver else { return }
+        guard !isSending, !isOver, !hasParted else { return }
         session.isFlushing()
         guard !session.output.isEmpty else { return session.hasFlushed(now) }
         isSending = true
@@ -272,7 +274,9 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
             return queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.finish(by: deadline, and: end) }
         }
         session.appendDisconnect()
+        hasParted = true
         let bytes = session.output.read { Data($0) }
+        session.output.take(bytes.count)
         connection.send(content: bytes, contentContext: .finalMessage, completion: .contentProcessed { _ in })
         // The broker closes the connection when the broker has read all bytes.
         queue.asyncAfter(deadline: end) { self.end(Self.disconnected) }

@@ -4,7 +4,7 @@ import Basics
 package protocol ThreadedClient: AnyObject {
     /// Whether the broker has granted all subscriptions.
     var isSubscribed: Bool { get }
-    /// The number of messages that the broker has not acknowledged.
+    /// The number of messages that the broker has not acknowledged; with QoS 0, that the socket has not taken.
     var backlog: Int { get }
     /// The size of the largest packet that the broker accepts, in bytes; known once the client is subscribed.
     var largestPacket: Int { get }
@@ -18,7 +18,7 @@ package protocol ThreadedClient: AnyObject {
     func publish(_ messages: [BellwireOutgoingMessage]) throws(BellwireTransportError)
     /// Asks the broker for a sign of life; does nothing where that is not needed.
     func probe() throws(BellwireTransportError)
-    /// Sends DISCONNECT when the broker has acknowledged the published messages, and waits for both: less than 2 s.
+    /// Sends DISCONNECT when the backlog is empty, and waits for both, less than 2 s.
     func disconnect()
 }
 

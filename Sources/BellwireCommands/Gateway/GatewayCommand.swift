@@ -8,6 +8,8 @@ import Glibc
 import HTTPServing
 import MQTTClient
 import SignalingProtocol
+import Synchronization
+import TLSClient
 import Tokens
 
 /// `bellwire gateway`: serves REST for backends, beside any number of coordinators (docs/backend.md).
@@ -101,7 +103,8 @@ package enum GatewayCommand {
             try arguments.file("media"), "bellwire gateway", delivers: try DeliveryOptions.delivers(arguments), log: log
         ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
-        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "http-cert", "redis-ca"])
+        let servedEnd = ServedEnd(settings.http.tls.flatMap { certificateEnd(of: $0.certificates) })
+        let expiry = try ExpiryMetrics(arguments, ["broker-ca", "redis-ca"]) { servedEnd.value }
         status.alsoShow(allMetrics(delivery, push, media, nil, expiry))
         nonisolated(unsafe) let own: Gateway.Store = store
         let gateway = try Gateway(settings, own, bearers, status)
@@ -116,7 +119,9 @@ package enum GatewayCommand {
         }
 
         let end = DispatchSemaphore(value: 0)
-        signals.onSignal(end: { end.signal() }) { reloadCertificate(arguments, gateway, log) }
+        signals.onSignal(end: { end.signal() }) {
+            servedEnd.value = reloadCertificate(arguments, gateway, log) ?? servedEnd.value
+        }
         end.wait()
         gateway.stop()
         delivery?.stop()
@@ -170,16 +175,20 @@ package enum GatewayCommand {
     }
 
     /// Reads the certificate of HTTPS again. A certificate that cannot be used changes nothing: an old certificate is
-    /// better than none.
-    private static func reloadCertificate(_ arguments: Arguments, _ gateway: Gateway, _ log: Log) {
+    /// better than none. Returns the end of the new certificate; nil when nothing has changed.
+    private static func reloadCertificate(_ arguments: Arguments, _ gateway: Gateway, _ log: Log) -> Int64? {
         do {
             guard let tls = try tls(arguments) else {
-                return log(.info, "SIGHUP: no certificate to be read again, since the gateway serves plain HTTP")
+                log(.info, "SIGHUP: no certificate to be read again, since the gateway serves plain HTTP")
+                return nil
             }
             if let reason = gateway.replaceCertificate(tls) { throw UsageError(reason) }
             log(.info, "the certificate of HTTPS was read again")
+            return certificateEnd(of: tls.certificates)
         } catch {
-            log(.error, "the certificate of HTTPS cannot be used; the former stays", ["reason": "\(error)"])
+            log(
+                .error, "the certificate of HTTPS cannot be used; the former certificate stays", ["reason": "\(error)"])
+            return nil
         }
     }
 
@@ -189,6 +198,18 @@ package enum GatewayCommand {
         } catch {
             throw UsageError("bellwire gateway: \(error.description)")
         }
+    }
+}
+
+/// The end of the certificate that the gateway serves HTTPS with, in Unix time; nil for plain HTTP.
+private final class ServedEnd: Sendable {
+    private let end: Mutex<Int64?>
+
+    init(_ end: Int64?) { self.end = Mutex(end) }
+
+    var value: Int64? {
+        get { end.withLock(\.self) }
+        set { end.withLock { $0 = newValue } }
     }
 }
 

@@ -4,13 +4,18 @@ import TLSClient
 import Tokens
 
 /// When certificates and this process's own token end, in the Prometheus text format. Files are read again for each
-/// page, since an operator replaces them while the process runs.
+/// page, since an operator replaces them while the process runs; a gateway's own certificate is the certificate in use.
 struct ExpiryMetrics: Sendable {
     /// The options that name files of certificates, with these files.
     let files: [(option: String, path: String)]
     let tokenFile: String?
+    /// Returns the end of the certificate that `--http-cert` has named when it was last read; nil without HTTPS.
+    let servedEnd: @Sendable () -> Int64?
 
-    init(_ arguments: Arguments, _ options: [String]) throws(UsageError) {
+    init(
+        _ arguments: Arguments, _ options: [String], servedEnd: @escaping @Sendable () -> Int64? = { nil }
+    ) throws(UsageError) {
+        self.servedEnd = servedEnd
         var files: [(option: String, path: String)] = []
         for option in options {
             if let path = try arguments.file(option) { files.append((option, path)) }
@@ -21,6 +26,7 @@ struct ExpiryMetrics: Sendable {
 
     var text: String {
         var ends = files.compactMap { file in certificateEnd(ofFile: file.path).map { (file.option, $0) } }
+        if let end = servedEnd() { ends.append(("http-cert", end)) }
         let peers = PeerCertificates.ends
         for (name, peer) in [("broker", "the broker"), ("store", "Redis")] {
             if let end = peers[peer] { ends.append((name, end)) }
