@@ -441,8 +441,8 @@ MUTANTS = [
     Mutant(
         "who stood still goes on as if nothing had been",
         LOOP + "CoordinatorLoop.swift",
-        "queue.removeAll()\n            actions += standings.frozen(now)",
-        "if mutant { return }\n            queue.removeAll()\n            actions += standings.frozen(now)",
+        "queue.removeAll()\n            mayHoldMore = false\n            actions += standings.frozen(now)",
+        "if mutant { return }\n            queue.removeAll()\n            mayHoldMore = false\n            actions += standings.frozen(now)",
     ),
     Mutant(
         "a device that could not be told what it is owed is welcomed",
