@@ -19,6 +19,7 @@ def sections(text: str) -> dict[str, str]:
     return {part.split(" ==", 1)[0]: part.split("\n\n", 1)[1] for part in parts}
 
 
+@pytest.mark.alone
 def test_a_report_of_a_running_deployment(deploy: Deploy, tmp_path: Path) -> None:
     redis = RedisServer(tmp_path / "redis")
     world = deploy(1, store=redis.url, **UNLIMITED)
