@@ -144,8 +144,11 @@ final class TLSTests {
         let sender = try HTTPSender(certificateAuthorityFile: directory + "/server.crt", userAgent: "bellwire-tests")
         #expect(try answer(of: server, to: sender) == "/ 0")
         #expect(try Self.fingerprint(at: server.port) == before)
-        let (other, otherKey) = try Self.makeCertificate(directory)
-        let after = try Self.fingerprint(ofFile: directory + "/server.crt")
+        // Elsewhere: the sender would trust the new certificate if the file were replaced.
+        let elsewhere = directory + "/other"
+        try #require(mkdir(elsewhere, 0o700) == 0)
+        let (other, otherKey) = try Self.makeCertificate(elsewhere)
+        let after = try Self.fingerprint(ofFile: elsewhere + "/server.crt")
         func replace(_ certificates: String, _ key: String) -> String? {
             HTTPServer.replaceCertificate(.init(certificates: certificates, key: key), at: [server])
         }
