@@ -106,15 +106,22 @@ struct ConnectionPlaces {
         move(connection, to: .streaming)
     }
 
-    /// Whether the connection's request may be served. A connection in a reserved place moves to a free ordinary place.
-    mutating func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
-        guard place(of: connection) == .reserved else { return true }
-        guard counts[.ordinary, default: 0] < mostConnections else { return isVital }
+    /// Whether the connection's request may be served. A connection in a reserved place moves to a free ordinary place,
+    /// or to that of the ordinary connection that has been at rest longest, which is then returned: it must be shut down.
+    mutating func mayServe(
+        _ connection: ConnectionHandle, isVital: Bool
+    ) -> (mayServe: Bool, givingWay: ConnectionHandle?) {
+        guard place(of: connection) == .reserved else { return (true, nil) }
+        var givingWay: ConnectionHandle?
+        if counts[.ordinary, default: 0] >= mostConnections {
+            guard let oldest = resting.first, leave(oldest) else { return (isVital, nil) }
+            givingWay = oldest
+        }
         let isResting = restingReserved.contains(connection)
         unrest(connection)
         move(connection, to: .ordinary)
         if isResting { rest(connection) }
-        return true
+        return (true, givingWay)
     }
 
     /// Notes that the connection was, or must now be, shut down. Returns false when too many such connections are not

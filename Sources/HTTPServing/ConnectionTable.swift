@@ -93,9 +93,10 @@ final class ConnectionTable: Sendable {
     /// this kind.
     func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
         state.withLock { state in
-            if state.places.mayServe(connection, isVital: isVital) { return true }
-            state.counts.refused += 1
-            return false
+            let (mayServe, givingWay) = state.places.mayServe(connection, isVital: isVital)
+            if let givingWay { state.giveWay(givingWay) }
+            if !mayServe { state.counts.refused += 1 }
+            return mayServe
         }
     }
 

@@ -75,6 +75,33 @@ struct BoundsTests {
         withExtendedLifetime(silent) {}
     }
 
+    /// A connection that came while all were busy takes the place of a connection that is at rest again.
+    @Test func whoCameIntoAReservedPlaceIsServedWhenAnotherIsAtRest() throws {
+        let desk = Desk()
+        let settings = HTTPServerSettings.with {
+            ($0.mostConnections, $0.mostReserved) = (1, 1)
+            $0.isVital = { $1 == "/vital" }
+        }
+        let server = try HTTPServer.local(settings) { exchange in
+            if exchange.path != "/" { return .text(200, exchange.path) }
+            desk.put(exchange)
+            return nil
+        }
+        let busy = try Client(server.port)
+        busy.request("GET /")
+        let exchange = try desk.take(1)[0]
+        let late = try Client(server.port)
+        late.request("GET /vital")
+        #expect(try late.response()?.text == "/vital")
+        exchange.respond(.text(200, "done"))
+        #expect(try busy.response()?.text == "done")
+        try eventually { server.counts.requests[.success] == 2 }
+        late.request("GET /other")
+        #expect(try late.response()?.text == "/other")
+        #expect(try busy.isClosed())
+        #expect(server.counts.refused == 0 && server.counts.gaveWay == 1)
+    }
+
     @Test func withoutAReservedPlaceANewcomerIsClosedWhenAllAreBusy() throws {
         let desk = Desk()
         let server = try HTTPServer.waiting(at: desk, .with { ($0.mostConnections, $0.mostReserved) = (1, 0) })

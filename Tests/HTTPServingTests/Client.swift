@@ -117,7 +117,9 @@ final class Client {
     /// Until there is something to read.
     func waitForBytes() throws {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        try #require(poll(&waiting, 1, 30_000) == 1, "nothing comes")
+        var code: Int32
+        repeat { code = poll(&waiting, 1, 30_000) } while code < 0 && errno == EINTR
+        try #require(code == 1, "nothing comes: \(code), errno \(errno)")
     }
 
     /// False when the other side has gone.

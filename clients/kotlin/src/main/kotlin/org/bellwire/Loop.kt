@@ -34,6 +34,8 @@ internal class ThreadLoop(name: String) : Loop {
 
     override val now: Long get() = System.nanoTime() / 1_000_000
 
+    /** In turns with `end`: an executor that shuts down while a task comes may drop the task without a rejection. */
+    @Synchronized
     override fun post(task: () -> Unit): Boolean = try {
         executor.execute { guarded(task) }
         true
@@ -58,5 +60,6 @@ internal class ThreadLoop(name: String) : Loop {
         }
     }
 
+    @Synchronized
     override fun end() = executor.shutdown()
 }
