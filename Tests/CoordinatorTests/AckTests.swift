@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Acks: cumulative, and of which revision (docs/protocol.md, section 5).
+/// Acks are cumulative, and each ack names a revision (docs/protocol.md, section 5).
 struct AckTests {
     let world = World()
     let alice: Phone
@@ -32,7 +32,7 @@ struct AckTests {
         alice.invite("bob")
         bob.ack(1000)
         #expect(alice.events.last?.call.state(of: "bob") == .received)
-        // What comes later is not covered by it.
+        // The ack does not cover later events.
         alice.cancel()
         #expect(bob.names.last == .cancelled)
         world.pass(seconds: 2)
@@ -50,7 +50,7 @@ struct AckTests {
         #expect(world.lines() == ["bob/phone call.userStateChanged \(revision)"])
     }
 
-    /// The ack of the invitation is itself a change, and the device still lacks what came between.
+    /// The ack of the invitation is itself a change, and the device still lacks the changes in between.
     @Test func aStaleAckOfAnInvitationIsAnsweredAtOnceToo() throws {
         bob.acks = false
         alice.invite("bob", "carol")
@@ -69,7 +69,8 @@ struct AckTests {
         bob.accept()
         let accepted = world.stored(callID)!.revision
         #expect(web.names.last == .handledElsewhere)
-        // What this device has acked late while it rang was answered: there is one answer a second.
+        // The service has answered the late acks that this device sent while it rang: there is a single answer a
+        // second.
         world.clock.now += 1_000
         _ = world.lines()
         world.send([
@@ -105,7 +106,7 @@ struct AckTests {
         bob.reject()
         let revision = world.stored(callID)!.revision
         alice.add("bob")
-        // One answer a second: the first ack had its own.
+        // The service gives a single answer a second, and the first ack has had its answer.
         world.clock.now += 1_000
         bob.ack(revision)
         #expect(world.stored(callID)?.member(bob.user)?.state == .inviting)

@@ -22,7 +22,7 @@ struct AdvancedCallTests {
         _ = world.lines()
     }
 
-    /// Nobody falls silent.
+    /// Lets time pass while every phone but `silent` sends heartbeats.
     private func pass(seconds: Int, besides silent: Phone? = nil) {
         for _ in 0..<seconds / 10 {
             world.pass(seconds: 10)
@@ -129,7 +129,8 @@ struct AdvancedCallTests {
         #expect(bob.names.last == .handledElsewhere)
     }
 
-    /// Found by a random world: the join changed nothing, so it was not remembered, and its duplicate entered the call.
+    /// Found by a random world: the join changed nothing, so the service did not remember the join, and the duplicate
+    /// of the join entered the call.
     @Test func aRepeatedJoinThatChangedNothingDoesNotBringOneBack() {
         alice.invite("bob", "carol", mode: .advanced)
         bob.accept()

@@ -24,7 +24,7 @@ struct BackendTests {
 
     @Test func allDevicesOfTheUserAreToldOfACallThatTheBackendHolds() {
         backend.invite("bob", mode: .advanced)
-        // Until they have acked it, also with what has changed since.
+        // The devices get `call.created` until they have acked it, also with later changes.
         #expect(!alice.names.isEmpty && alice.names.allSatisfy { $0 == .created })
         #expect(!tablet.names.isEmpty && tablet.names.allSatisfy { $0 == .created })
         bob.accept()
@@ -111,7 +111,7 @@ struct BackendTests {
 
     // MARK: Where responses go
 
-    /// What of this was answered where.
+    /// Returns the topics of the responses to a request with this response topic.
     private func topics(answering responseTopic: String?) -> [String] {
         let before = world.published.count
         let get = UpMessage.request(Request(id: world.nextRequestID(), body: .get(.init(callID: callID))))
@@ -145,7 +145,7 @@ struct BackendTests {
         #expect(world.lines().last == "alice/phone error sessionOver")
     }
 
-    /// The session ends before the calls are told; who asks again finds it ended.
+    /// The session ends before the calls are told; a backend that asks again finds the session ended.
     @Test func signingOutIsDoneOnlyWhenTheCallsAreTold() {
         let race = Race()
         let backend = race.world.stranger("alice/server")
@@ -197,7 +197,7 @@ struct BackendTests {
         #expect(backend.request(.userDelete) == .answer(.done(alice.user)), "again, for all it is worth")
     }
 
-    /// A call that rings because of a deleted user rings no more, and nobody stands in a call that is not there.
+    /// The deletion stops the phones that ring for the user's call, and leaves the user in no call and with no claim.
     @Test func aDeletedUserIsInNoCallAnyMore() {
         backend.invite("bob", mode: .advanced)
         #expect(bob.names == [.invited])
@@ -221,7 +221,7 @@ struct BackendTests {
         #expect(backend.request(.userDelete) == .answer(.done(mallory.user)))
     }
 
-    /// It goes on without, and its end brings no entry back.
+    /// The call goes on without the user, and the end of the call brings no entry back into the user's list.
     @Test func aCallThatIsLiveWhenAUserIsDeletedEndsWithoutALineInItsList() {
         let carol = world.phone("carol/phone")
         bob.invite("alice", "carol", mode: .advanced)
@@ -235,7 +235,7 @@ struct BackendTests {
 
     // MARK: Devices that take themselves for in a call
 
-    /// As after a crash of a store that had not written what it answered.
+    /// A store that crashes before it has written what it confirmed leaves a device in this state.
     @Test func aHeartbeatOfWhoIsNotInTheCallIsAnsweredWithWhatBecameOfIt() {
         bob.invite("alice", mode: .advanced)
         bob.cancel()

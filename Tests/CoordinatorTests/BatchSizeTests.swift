@@ -2,9 +2,10 @@ import Testing
 
 @testable import Coordinator
 
-/// What is done must be told before it is stale, however slow the store is.
+/// The results of a batch must be told before they are stale, however slow the store is.
 struct BatchSizeTests {
-    /// Each message costs `cost` milliseconds of a store that answers one after the other.
+    /// Returns the sizes of `count` batches at a store that needs `cost` milliseconds for each message, one after
+    /// another.
     private func slices(_ count: Int, cost: Int64, _ size: inout BatchSize) -> [Int] {
         (0..<count).map { _ in
             let slice = size.current

@@ -4,7 +4,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// Many messages at once: their order holds per call, and one bad message harms no other.
+/// Many messages at once: their order holds per call, and a bad message harms no other message.
 struct BatchTests {
     let world = World(Self.settings)
     let alice: Phone
@@ -103,7 +103,7 @@ struct BatchTests {
         #expect(world.stored(callID)?.state == .ended)
     }
 
-    /// However many rounds one user makes, the others need not wait for them.
+    /// However many batches a user makes, other users need not wait for them.
     @Test func whatARoundHasDoneIsToldBeforeTheNext() {
         let turns = (0..<5).flatMap { _ in [bob.up(.query(.init())), bob.up(.ackCall(CallID("x")!, revision: 1))] }
         let before = world.publications.count
@@ -141,7 +141,7 @@ struct BatchTests {
         #expect(world.stored(callID)?.state == .ended)
     }
 
-    /// A device may leave one call and enter another without waiting: it waits only within one call.
+    /// A device may leave a call and enter another call without waiting: a device waits only within a call.
     @Test func leavingOneCallAndEnteringAnotherKeepTheirOrder() {
         let carol = world.phone("carol/phone")
         alice.invite("bob", callID: "a", mode: .advanced)

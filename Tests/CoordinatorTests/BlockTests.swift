@@ -5,12 +5,12 @@ import Testing
 
 @testable import Coordinator
 
-/// Blocked users (docs/protocol.md, section 2): they learn nothing.
+/// Blocked users learn nothing of the block (docs/protocol.md, section 2).
 struct BlockTests {
     private let bob = UserID("bob")!
 
-    /// What alice and carol are sent while `act` goes on: with bob online, who has blocked alice; and with bob not there, just now
-    /// or for longer than a lease.
+    /// Returns the messages that alice and carol are sent while `act` goes on, in two cases: bob is online and has
+    /// blocked alice, or bob went offline just now or longer ago than the expiry of presence.
     private func views(
         awayFor away: Int, _ act: (World, Phone) -> Void
     ) -> (blocked: [String], absent: [String], bob: [Published]) {
@@ -122,13 +122,14 @@ struct BlockTests {
         phone.logOut()
         phone.comeOnline()
         #expect(phone.welcomes.last?.calls == [] && phone.events.isEmpty)
-        // Nor is the user busy, or in a call with who is blocked.
+        // The withheld invitation makes the user neither busy nor a member of a call with the blocked user.
         let carol = world.phone("carol/phone")
         #expect(carol.invite("bob", callID: "e") { $0.ifBusy = .reject }?.call?.state(of: "bob") == .inviting)
         #expect(phone.invite("alice", callID: "f") { $0.glare = .merge }?.success?.merged == false)
     }
 
-    /// A user who was rung before knows of the call; with the next invitation it is gone, and its devices say nothing of it.
+    /// A user who was rung before knows of the call. With the next invitation the user forgets the call, and the
+    /// timeline tells nothing of the user's devices.
     @Test func whoIsInvitedAgainAfterBlockingForgetsTheCall() throws {
         let world = World()
         let alice = world.phone("alice/phone")

@@ -50,7 +50,7 @@ import Testing
         #expect(standing.status == .serving)
     }
 
-    /// Rules from before give coordinators no canaries.
+    /// Access rules of an earlier version let coordinators receive no canaries.
     @Test func aBrokerThatRefusesCanariesIsNotJudgedByThem() {
         var standing = listening()
         for time in stride(from: 0, to: 20_000, by: 2_000) {

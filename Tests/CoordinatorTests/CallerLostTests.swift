@@ -3,7 +3,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// The inviting device goes while nobody has accepted (docs/protocol.md, section 3, Caller lost).
+/// The inviting device goes offline before any invitee has accepted (docs/protocol.md, section 3, Caller lost).
 struct CallerLostTests {
     let world = World()
     let alice: Phone
@@ -86,7 +86,7 @@ struct CallerLostTests {
         #expect(bob.names.last == .cancelled)
     }
 
-    /// The device came back, and the store failed before the call was told of it.
+    /// The device came back, and the store failed before the call was told of the return.
     @Test func aReturnOfWhichOnlyPresenceKnowsCounts() {
         var faulty: FaultyStore!
         let world = World(store: { memory in

@@ -5,9 +5,11 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// What a decision counts and takes of limits, when its commit loses and it is made again (docs/protocol.md, section 2, Rate limits).
+/// The counts of a decision, and the tokens that the decision takes from limits, when the commit loses and the decision
+/// is made again (docs/protocol.md, section 2, Rate limits).
 struct CountingTests {
-    /// Two coordinators; before the first one's next commit the second one serves something else.
+    /// Returns two coordinators; before the first coordinator's next commit the second coordinator can serve another
+    /// message.
     private func race(_ change: (inout RateLimits) -> Void = { _ in }) -> Race {
         var settings = ServiceSettings()
         change(&settings.limits)
@@ -39,7 +41,7 @@ struct CountingTests {
         race.alice.invite("bob") { $0.timeout = 5 }
         race.world.pass(4_999)
         let before = race.world.service.counters
-        // Not by one that lives: it would serve the deadline itself.
+        // The other writer is a coordinator that dies: a living coordinator would serve the deadline itself.
         race.store.beforeCommit = { [race] _ in
             race.store.beforeCommit = nil
             race.rewrite()
@@ -57,7 +59,7 @@ struct CountingTests {
         let carol = race.world.phone("carol/phone")
         race.alice.invite("bob", "carol")
         #expect(race.world.stored(callID)?.member(carol.user)?.state == .received)
-        // Hers would come after bob's, and be stale as well.
+        // Carol's ack would come after bob's ack, and would be stale as well.
         carol.acks = false
         race.intrude(race.alice.up(.cancel(.init(callID: callID, invitees: userIDs("carol")))))
         let before = race.world.service.counters
@@ -73,7 +75,7 @@ struct CountingTests {
         let id = RequestID("same")!
         race.intrude(race.alice.up(.message(message), id: id))
         let before = race.world.service.counters
-        // The first outcome was the other coordinator's.
+        // The other coordinator's commit sends the message; this coordinator only repeats the outcome.
         race.world.send([race.alice.up(.message(message), id: id)])
         let after = race.world.service.counters
         #expect(after[.conflicts] - before[.conflicts] == 1)
@@ -87,7 +89,7 @@ struct CountingTests {
             $0.pair = .init(rate: 1, burst: 2)
         }
         let carol = race.world.phone("carol/phone")
-        // The id's first owner: a cancel that came before its invite.
+        // Carol's early cancel is written under the call id first, so that alice's commit loses.
         race.intrude(carol.up(.cancel(.init(callID: callID))))
         #expect(race.alice.invite("bob")?.call != nil)
         #expect(race.world.service.counters[.conflicts] == 1)

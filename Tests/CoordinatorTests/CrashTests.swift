@@ -4,7 +4,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// A coordinator dies at any point; another one on the same store brings every device up to date.
+/// A coordinator dies at any point; another coordinator on the same store brings every device up to date.
 struct CrashTests {
     let world = World()
     let alice: Phone
@@ -17,7 +17,8 @@ struct CrashTests {
         _ = world.lines()
     }
 
-    /// What `act` makes the coordinator publish is lost with the coordinator.
+    /// Loses the messages that the coordinator publishes for `act`; then the coordinator dies, and another takes its
+    /// place.
     private func dieBeforePublishing(_ act: () -> Void) {
         world.losesPublications = true
         act()
@@ -25,7 +26,8 @@ struct CrashTests {
         world.restart()
     }
 
-    /// Damaged ones, or of a later version: they are due for ever, and more than are looked at in one go.
+    /// The records are damaged, or of a later version. Such records stay due for ever, and these records are more than
+    /// a coordinator looks at in a single sweep.
     @Test func recordsThatNobodyCanReadKeepNoDeadlineFromItsTurn() {
         world.memory.addUnreadable(600, dueAt: world.clock.now - 60_000)
         alice.invite("bob") { $0.timeout = 10 }
@@ -47,7 +49,8 @@ struct CrashTests {
         #expect(bob.names == [.invited])
     }
 
-    /// Found by simulation (seed 11775): the call began as of the time before, and its invitation was over already.
+    /// Found by simulation (seed 11775): the call began with the time from before the freeze, so that its invitation
+    /// was over already.
     @Test func whatACoordinatorDecidedBeforeItWasFrozenIsNotWritten() {
         let faulty = FaultyStore(world.memory)
         world.restart(store: faulty)
@@ -166,7 +169,8 @@ struct CrashTests {
         }
     }
 
-    /// The process dies after each message of a call in turn, with what it published; the call comes to the same end.
+    /// The process dies after each message of a call in turn, and its published messages are lost; the call comes to
+    /// the same end.
     @Test(arguments: 0..<12)
     func wheneverItDiesTheCallComesToTheSameEnd(_ death: Int) {
         let carol = world.phone("carol/phone")

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// One user, several devices (docs/protocol.md, section 5).
+/// A user with several devices (docs/protocol.md, section 5).
 struct DeviceTests {
     let world = World()
     let alice: Phone

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Coordinator
 
-/// What a coordinator serves of a disabled user (docs/protocol.md, section 1, Disabled users).
+/// How a coordinator serves a disabled user's devices and the user's backend (docs/protocol.md, section 1, Disabled
+/// users).
 @Suite struct DisabledUserTests {
     private let world = World()
 

@@ -80,7 +80,7 @@ struct DurationTests {
 
     // MARK: Acks
 
-    /// Notes, as the worker does, that bob's phone was sent a push for its invitation.
+    /// Notes, as the push worker does, that bob's phone was sent a push for its invitation.
     private func pushToBob() {
         let bob = DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!)
         let push = PushState(PushRegistration.Key(bob, .standard, .fcm), invitation: 1, ring: .sent)

@@ -75,7 +75,8 @@ struct FastCancelTests {
         #expect(bob.names.isEmpty)
     }
 
-    /// The user took the invite back before it was handled: it must not answer somebody else's call instead.
+    /// The user took the invite back before the service handled it: the invite must not answer another user's call
+    /// instead.
     @Test func aCancelledInviteDoesNotMerge() {
         bob.invite("alice", callID: "b")
         alice.cancel("a")

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// A store in front of the real one that fails, or lets somebody else in first, when a test says so.
+/// A store in front of the real store. When a test says so, this store fails, or lets another writer act first.
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, report, clean
@@ -10,27 +10,28 @@ final class FaultyStore: CallStore {
     }
 
     private let store: any CallStore
-    /// Operations that fail now.
+    /// The operations that fail now.
     var failing: Set<Operation> = []
-    /// Fails every operation after this many; nil for never.
+    /// Operations after this number fail; nil: the number of operations makes none fail.
     var failsAfter: Int?
-    /// After how many operations it failed last.
+    /// The number of operations so far.
     private(set) var operations = 0
-    /// How often each operation was asked for.
+    /// The number of operations of each kind.
     var operationCounts: [Operation: Int] = [:]
-    /// It does not answer, until it is released. Only where somebody else goes on meanwhile.
+    /// While true, the store gives no answer until `release()`. Only a test in which other work goes on meanwhile may
+    /// set this.
     var isHeld = false
     private var held: [UnsafeContinuation<Void, Never>] = []
     var isShared = false
     var answersAtOnce = false
     /// Called before every operation.
     var beforeOperation: ((Operation) -> Void)?
-    /// Called before every commit, with how many there were.
+    /// Called before every commit, with the number of commits so far.
     var beforeCommit: ((Int) -> Void)?
     /// Called after every commit that went through, before the coordinator hears of it.
     var afterCommit: (() throws(StoreError) -> Void)?
     private(set) var commits = 0
-    /// Whose lists of calls were put right, or could have been.
+    /// The users whose lists of calls the service had put right, or tried to.
     private(set) var tidied: [UserID] = []
 
     init(_ store: any CallStore) { self.store = store }
@@ -125,7 +126,7 @@ final class FaultyStore: CallStore {
         }
     }
 
-    /// In steps, between which it may fail.
+    /// The store works in steps, and may fail between two steps.
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         if !commits.isEmpty {

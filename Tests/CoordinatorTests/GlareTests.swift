@@ -4,7 +4,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// Two people ring each other (docs/protocol.md, section 3, Glare).
+/// Two users ring each other (docs/protocol.md, section 3, Glare).
 struct GlareTests {
     let world = World()
     let alice: Phone
@@ -140,7 +140,7 @@ struct GlareTests {
 
     // MARK: Two coordinators
 
-    /// Each coordinator looked before the other one wrote.
+    /// Each coordinator gathered its facts before the other coordinator wrote.
     @Test(arguments: [CallMode.common, .advanced])
     func atTheSameInstantOnTwoCoordinatorsOneCallIsMade(_ mode: CallMode) throws {
         let race = Race()
@@ -168,15 +168,15 @@ struct GlareTests {
         #expect(alice.names.last == .invited)
     }
 
-    /// Found by simulation (lite, seed 431): the alias stood already, and the answer on another device was taken for the
-    /// merge.
+    /// Found by simulation (lite, seed 431): the alias stood already, and the service took the answer on another device
+    /// for the merge.
     @Test(arguments: [CallMode.common, .advanced])
     func aMergeThatLosesAgainstAnAcceptOnAnotherDeviceIsNone(_ mode: CallMode) {
         let race = Race()
         let (world, alice, bob) = (race.world, race.alice, race.bob)
         let web = world.phone("bob/web")
         alice.invite("bob", callID: "a", mode: mode)
-        // The first commit writes the alias, the second one the acceptance.
+        // The first commit writes the alias, and the second commit writes the acceptance.
         race.intrude(beforeCommit: 2, web.up(.accept(.init(callID: CallID("a")!))))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(world.stored(CallID("a")!)?.member(bob.user)?.device == web.address.deviceID)
@@ -185,8 +185,8 @@ struct GlareTests {
         #expect(outcome?.error?.callID == (mode == .advanced ? CallID("a") : nil))
     }
 
-    /// Found by simulation (seed 22014). The alias stands, and the merge is written between the moment when this copy of the
-    /// invite reads the call and the moment when it looks whom it could merge with.
+    /// Found by simulation (seed 22014). The alias stands. The merge is written after this copy of the invite has read
+    /// the call, and before this copy looks for a call to merge with.
     @Test func aCopyOfAnInviteFindsTheMergeOfTheOtherCopy() throws {
         let race = Race()
         let (world, alice, bob) = (race.world, race.alice, race.bob)
@@ -198,7 +198,7 @@ struct GlareTests {
                 expiresAt: nil)
         ])
         race.store.beforeOperation = { [world, store = race.store] operation in
-            // The first one reads the alias, the second one the call to which it points.
+            // The first load reads the alias, and the second load reads the call to which the alias points.
             guard operation == .load else { return }
             guard store.operationCounts[.load] == 3 else { return }
             store.beforeOperation = nil
@@ -208,7 +208,7 @@ struct GlareTests {
             _ = try? machine.acceptRequested(
                 .init(callID: call.callID), CallMachine.Acting(key: key, now: world.clock.now), activeElsewhere: nil)
             machine.remember(RequestOutcome(key: key, type: "call.invite", offline: [], merged: true))
-            // Its claim is given up in the next step, which is still to come.
+            // The claim of the call is given up in the next step, which is still to come.
             _ = world.memory.commit([
                 Commit(
                     .call(call.callID), record: .call(machine.call), expected: stored.version, deadline: nil,
@@ -247,7 +247,7 @@ struct GlareTests {
         #expect(alice.names.last == .invited)
     }
 
-    /// Found by simulation (seed 615): the claim of the two was the later call's, and went with it.
+    /// Found by simulation (seed 615): the claim of the two users belonged to the later call, and ended with that call.
     @Test func ofTwoCallsThatRingTheEarlierMergesWhenTheLaterIsOver() {
         alice.invite("bob", callID: "a1")
         alice.invite("bob", callID: "a2")

@@ -86,7 +86,7 @@ struct IdempotencyTests {
         #expect(alice.request(cancel, id: id) == first)
     }
 
-    /// As a backend does that uses one Idempotency-Key for all that it does.
+    /// A backend that uses the same Idempotency-Key for all its requests sends these.
     @Test func anIDThatWasUsedForAnotherRequestDoesNotPassForIt() {
         alice.invite("bob", id: id, mode: .advanced)
         #expect(alice.cancel(id: id)?.code == .badRequest, "the invite's")
@@ -96,7 +96,7 @@ struct IdempotencyTests {
         #expect(world.stored(callID)?.state == .active)
     }
 
-    /// As a backend does that uses one Idempotency-Key for two orders.
+    /// A backend that uses the same Idempotency-Key for two orders sends these.
     @Test(arguments: ["c", nil])
     func anInviteWithOtherContentDoesNotPassForTheFirst(_ name: String?) {
         func invite(_ users: String..., change: (inout Request.Invite) -> Void = { _ in }) -> Response.Outcome? {
@@ -163,7 +163,7 @@ struct IdempotencyTests {
         #expect(merge("one")?.success?.merged == true)
     }
 
-    /// Whoever commits first is the request of this id: the other one is judged again.
+    /// The invite that is committed first is the request of this id; the service judges the other invite again.
     @Test func ofTwoInvitesInOneBatchTheFirstCounts() {
         let invites = ["bob", "carol", "bob"].map { user in
             alice.up(.invite(.init(invitees: userIDs(user), callID: callID)), id: id)

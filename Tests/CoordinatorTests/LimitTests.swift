@@ -5,7 +5,7 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// How much one device, one pair and one callee bear (docs/protocol.md, section 2, Rate limits).
+/// The limits of a device, of a pair of users and of an invitee (docs/protocol.md, section 2, Rate limits).
 struct LimitTests {
     private func world(_ change: (inout RateLimits) -> Void) -> World {
         var settings = ServiceSettings()
@@ -36,7 +36,7 @@ struct LimitTests {
         }
         let late = world.phone("late/phone")
         #expect(late.invite("bob", callID: "late")?.code == .rateLimited)
-        // In a group the others ring.
+        // In a group call the other invitees ring.
         let group = late.invite("bob", "carol", callID: "group")?.success
         #expect(group?.errors == [UserError(userID: UserID("bob")!, code: .rateLimited)])
         #expect(group?.call.members.map(\.userID) == userIDs("late", "carol"))
@@ -52,7 +52,7 @@ struct LimitTests {
         alice.cancel("c", invitees: ["bob"])
         #expect(alice.add("bob")?.code == .rateLimited)
         #expect(alice.add("bob", "erin")?.success?.errors == [UserError(userID: UserID("bob")!, code: .rateLimited)])
-        // A stranger does not learn that there is such a call.
+        // A stranger does not learn that the call exists.
         let erin = world.phone("mallory/phone")
         #expect(erin.add("bob")?.code == .callNotFound)
         #expect(erin.add("bob")?.code == .callNotFound)
@@ -99,7 +99,7 @@ struct LimitTests {
         #expect(phone.welcomes.last?.session == "after")
     }
 
-    /// What is not made is not counted.
+    /// The limits do not count an invitation that is not made.
     @Test func whoIsInTheCallAlreadyIsNotInvitedAgain() {
         let world = world { $0.pair = .init(rate: 1, burst: 3) }
         let alice = world.phone("alice/phone")
@@ -127,7 +127,8 @@ struct LimitTests {
         for number in 0..<2 { #expect(alice.invite("bob", callID: "d\(number)")?.call != nil) }
     }
 
-    /// All that a list holds is loaded to put it right, so that a list of calls that live must not be looked at each time.
+    /// To put a list right, the service loads all that the list holds. The service therefore must not check a list of
+    /// live calls each time.
     @Test func aListInWhichNothingIsWrongIsNotPutRightEachTime() {
         var front: FaultyStore?
         let world = World {
@@ -160,7 +161,7 @@ struct LimitTests {
         #expect(world.service.takeMostLimited() == nil, "counting begins anew")
     }
 
-    /// Of invitations to one user, which are counted while a request is decided.
+    /// The user is named also for invitations to another user, which the service counts while it decides a request.
     @Test func aUserWhoInvitesAnotherTooOftenIsNamed() {
         let world = world { $0.pair = .init(rate: 1, burst: 2) }
         let mallory = world.phone("mallory/phone")

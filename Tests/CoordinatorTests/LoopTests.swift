@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coordinator
 
-/// The loop as a machine: what happens, and when, in; what is to be done out (docs/decisions/0017).
+/// The loop as a machine: events and their times go in, and actions come out (docs/decisions/0017).
 @Suite struct LoopTests {
     private final class Rig {
         let memory: MemoryCallStore
@@ -27,13 +27,13 @@ import Testing
             loop = CoordinatorLoop(service, clock: { clock.now - before }) { $0.upperBound }
         }
 
-        /// Time passes, also in the middle of an event.
+        /// Lets time pass, also in the middle of an event.
         func pass(_ duration: Int64) {
             now += duration
             clock.now += duration
         }
 
-        /// What is to be done, in short.
+        /// Returns the loop's actions, in short.
         func handle(_ event: CoordinatorLoop.Event, after duration: Int64 = 0) -> [String] {
             pass(duration)
             return loop.handle(event, now: now).compactMap { action in
@@ -66,7 +66,7 @@ import Testing
         static let batchInterval = CoordinatorLoop.LoopBounds.batchInterval
         static let longestUnread = CoordinatorLoop.LoopBounds.longestUnread
 
-        /// As many rounds are under way as may be, and one more waits.
+        /// Begins as many batches as may be under way, and leaves a further batch waiting.
         func fillBatches() {
             for number in 0..<9 { _ = handle(.received([invite("u\(number)")]), after: Self.batchInterval) }
         }
@@ -159,7 +159,7 @@ import Testing
         #expect(rig.handle(.tick) == ["ok"])
     }
 
-    /// One user's works can make a round each, one after the other: for seconds nobody else would be heard.
+    /// The requests of a user can make a batch each, one after another: for seconds no other user would be heard.
     @Test func whatFollowsEachOtherKeepsNobodyElseFromBeingRead() {
         rig.listen()
         rig.store.isHeld = true
@@ -175,7 +175,7 @@ import Testing
         #expect(rig.loop.takesMessages)
     }
 
-    /// Behind the burst of a user, the requests of others wait in the socket.
+    /// Behind the burst of a user, the requests of other users wait in the socket.
     @Test func aReadThatReachedItsBoundIsFollowedByTheNextRead() {
         rig.listen()
         rig.store.isHeld = true
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    /// As many rounds are under way as may be, so that nothing else would wake it.
+    /// As many batches are under way as may be, so that no other event would wake the loop.
     @Test func itIsCalledWhenItIsTimeToRead() {
         rig.listen()
         rig.store.isHeld = true
@@ -204,7 +204,7 @@ import Testing
         #expect(rig.loop.takesMessages)
     }
 
-    /// Eight rounds are under way, and what comes then waits.
+    /// Eight batches are under way, and later requests wait.
     @Test func whatCannotBeServedInTimeIsRefusedEarly() {
         rig.listen()
         rig.store.isHeld = true
@@ -212,7 +212,7 @@ import Testing
         let accept = rig.message("x-u0", .accept(.init(callID: CallID("c-u0")!)))
         #expect(rig.handle(.received([rig.invite("early"), accept]), after: 100).isEmpty)
         #expect(rig.loop.lateness < ServiceBounds.lateAfter)
-        // The ninth round has waited for longer.
+        // The ninth batch has waited for longer.
         #expect(rig.handle(.tick, after: 400) == ["unavailable after 2000"])
         #expect(rig.handle(.received([rig.invite("fresh")]), after: 100) == ["unavailable after 2000"])
         #expect(rig.service.counters[.refusedEarly, "late"] == 2)
@@ -230,7 +230,7 @@ import Testing
 
     private func rings(_ told: String) -> Int { told.split(separator: " ").count { $0 == "call.invited," } }
 
-    /// Nothing else can be done meanwhile: what is done is told before the next round is begun.
+    /// The loop can do no other work meanwhile: the results of a batch are told before the next batch begins.
     @Test func aStoreThatAnswersAtOnceIsAskedForOneRoundAtATime() {
         rig.listen()
         rig.store.answersAtOnce = true
@@ -242,7 +242,8 @@ import Testing
         #expect(rings(rig.handle(.tick)[0]) == 100 - ServiceBounds.messagesPerBatch)
     }
 
-    /// As with one that answers later: what took too long is not told, and the next round is smaller, until it is told.
+    /// The loop treats this store like a store that answers later: results that took too long are not told, and the
+    /// next batch is smaller, until results are told in time.
     @Test func aSlowStoreThatAnswersAtOnceIsAskedForLessAtATime() {
         rig.listen()
         rig.store.answersAtOnce = true
@@ -254,7 +255,7 @@ import Testing
         #expect(rings(told[0]) == 16)
     }
 
-    /// A resend is due while what came waits for half a second.
+    /// A resend is due while the received requests wait for half a second.
     private func putOffAResend() {
         rig.listen()
         #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
@@ -264,20 +265,21 @@ import Testing
         _ = rig.handle(.tick, after: 600)
     }
 
-    /// The store's due index still has the moment before.
+    /// The store's due index still has the earlier moment of the resend.
     @Test func noSweepBringsBackWhatWasPutOff() {
         putOffAResend()
         #expect(rig.service.counters[.resendsPutOff] == 1)
         rig.store.isHeld = false
         rig.store.release()
-        // The sweep that finds it comes 900 ms after it was due, and what it finds is served with the next turn.
+        // The sweep that finds the resend comes 900 ms after the resend was due, and the next turn serves the found
+        // deadline.
         for _ in 0..<9 { _ = rig.handle(.tick, after: 100) }
         #expect(rig.service.counters[.eventsResent] == 0, "its time has not come")
         for _ in 0..<8 { _ = rig.handle(.tick, after: 100) }
         #expect(rig.service.counters[.eventsResent] > 0)
     }
 
-    /// The resend of an invitation gives way to what came; the end of it does not.
+    /// The resend of an invitation gives way to new requests; the end of the invitation does not.
     @Test func resendsAreTheFirstToGoWhenThereIsTooMuchToDo() {
         putOffAResend()
         #expect(rig.loop.lateness >= ServiceBounds.lateAfter)
@@ -300,7 +302,7 @@ import Testing
 
     // MARK: Side by side
 
-    /// The store holds back what is asked for by the next operation of this kind, and answers everything after it.
+    /// Makes the store hold back its answer to the next operation of this kind, and answer every later operation.
     private func holdBack(_ operation: FaultyStore.Operation) {
         rig.store.beforeOperation = { [rig] next in
             rig.store.isHeld = next == operation
@@ -320,7 +322,8 @@ import Testing
         #expect(rig.handle(.tick) == ["call.invited, ok"])
     }
 
-    /// Another user's work is about to write the call that holds the claim: its commit would lose against a fence.
+    /// Another user's request at this coordinator is about to write the call that holds the claim: that commit would
+    /// lose against a fence, which raises the call's version.
     @Test func aFenceWaitsForWhatIsUnderWayHere() throws {
         rig.listen()
         let body = Request.Body.invite(.init(invitees: [UserID("x")!], callID: CallID("a")!, mode: .advanced))
@@ -349,7 +352,8 @@ import Testing
         #expect(rig.memory.commit([ended]) == [.committed(version: stored.version + 1)])
     }
 
-    /// The store holds back what is asked for while more is looked up than a round may ask while all wait for it.
+    /// The store holds back an answer after the batch has made as many queries as all its requests may wait for
+    /// together.
     @Test func nobodyInARoundWaitsForAllThatHasToBeLookedUpForOthers() {
         rig.listen()
         let many = (0..<ServiceBounds.unforeseenQueries(0)).map { number in
@@ -371,7 +375,8 @@ import Testing
         _ = rig.handle(.tick)
     }
 
-    /// The devices send again what is lost with a connection, and have sent it to somebody else by then.
+    /// When a connection is lost, the devices send their requests again, and another coordinator has these requests by
+    /// then.
     @Test func whatWaitsGoesWithItsConnection() {
         rig.listen()
         rig.store.isHeld = true
@@ -385,7 +390,7 @@ import Testing
         #expect(rig.store.operationCounts[.history] == asked)
     }
 
-    /// Others were faster each time, or there was no end of asking: the store has answered, and is served on.
+    /// Other writers were faster each time, or the queries came to no end: the store has answered, and stays in use.
     @Test func whatComesToNoEndIsNoFailureOfTheStore() {
         let context = ServiceContext(rig.memory, ServiceSettings())
         context.failed(StoreError(.unsettled, "no end"))
@@ -394,7 +399,7 @@ import Testing
         #expect(context.health.failure != nil)
     }
 
-    /// Another coordinator can tell somebody of it.
+    /// Without a connection this coordinator can tell no device of a deadline; another coordinator can.
     @Test func withoutAConnectionNoDeadlineIsServed() {
         rig.listen()
         #expect(rig.handle(.received([rig.invite("alice")])) == ["call.invited, ok"])
@@ -407,7 +412,8 @@ import Testing
         #expect(rig.handle(.answered()).contains { $0.contains("call.invited") }, "the resend is due")
     }
 
-    /// Sixteen of each, and each looks for who is busy: more lookups than one decision may make.
+    /// Each user sends sixteen invitations, and each invitation asks whether its invitee is busy: more queries than a
+    /// decision may make.
     @Test func aDecisionThatComesToNoEndHurtsNobodyElse() {
         rig.listen()
         let many = ["eve", "mallory", "trudy"].flatMap { user in
@@ -418,7 +424,8 @@ import Testing
                 return rig.message(user, .invite(invite), id: "i\(number)")
             }
         }
-        // Somebody calls each of them, so that it has to be looked whether they are busy; and who asks may not: each has a call already.
+        // Another user calls each invitee, so that the decision has to look whether the invitees are busy. The three
+        // inviters may not make the call, since each of these users has a call already.
         for user in ["eve", "mallory", "trudy"] {
             let own = Request.Invite(invitees: [UserID("z")!], callID: CallID("own-\(user)")!, mode: .advanced)
             _ = rig.handle(.received([rig.message(user, .invite(own), id: "own")]))
@@ -453,7 +460,7 @@ import Testing
         rig.store.failing = [.now]
         #expect(rig.handle(.tick, after: 100).isEmpty)
         #expect(rig.handle(.tick, after: 499).isEmpty)
-        // 600 ms after the last look began that was answered.
+        // 600 ms have passed since the start of the last look at the store that was answered.
         #expect(rig.handle(.tick, after: 1) == [#"storeOutOfReach("down: now")"#, "unsubscribe"])
         #expect(rig.handle(.received([rig.invite("alice")])) == ["unavailable"], "it was handed it before")
         #expect(rig.handle(.answered()).isEmpty)

@@ -9,7 +9,7 @@ import Testing
 struct MediaTests {
     private let use = MediaUse([("video", "sfu"), ("data", "own")], other: "meet")
 
-    /// A world whose media servers make tokens that say for whom and when they were made.
+    /// Returns a world whose media servers make tokens that name the user and the time.
     private func world(coordinators: Int = 1, _ use: MediaUse? = nil) -> World {
         var settings = ServiceSettings()
         let use = use ?? self.use
@@ -182,7 +182,7 @@ struct MediaTests {
         #expect(token(media(bot)) == "SECRET-bot/server-3")
     }
 
-    /// Of the messages, only responses and welcomes have tokens; the store and the timeline have none.
+    /// Of all messages, only responses and welcomes have tokens; the store and the timeline have none.
     @Test func aTokenStandsNowhereElse() throws {
         let world = world()
         let (alice, bob) = (world.phone("alice/phone"), world.phone("bob/phone"))

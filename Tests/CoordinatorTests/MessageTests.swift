@@ -132,7 +132,7 @@ struct MessageTests {
         world.pass(seconds: 60)
         #expect(carol.receipts.isEmpty)
         #expect(alice.receipts.count == 2)
-        // Ten minutes after its end the id is free again.
+        // Ten minutes after the end of the message its id is free again.
         world.pass(seconds: 600)
         _ = world.memory.clean(limit: 100)
         #expect(send(carol, to: "bob") == "m sent")
@@ -165,7 +165,7 @@ struct MessageTests {
         let bob = race.world.phone("bob/phone", acks: false)
         race.world.route = { _ in 0 }
         _ = send(alice, ttl: 1)
-        // While one replica commits the ack, the other one serves the deadline.
+        // While a coordinator commits the ack, the other coordinator serves the deadline.
         race.world.clock.now += 1_000
         race.atCommit { race.world.join() }
         race.world.send([bob.up(.ackMessage(MessageID("m")!))])
@@ -178,7 +178,7 @@ struct MessageTests {
         let alice = world.phone("alice/phone")
         let bob = world.phone("bob/phone", acks: false)
         _ = send(alice)
-        // It commits the delivery, and dies before it publishes.
+        // The coordinator commits that the message was delivered, and dies before it publishes the receipt.
         world.diesBeforePublishing = true
         world.send([bob.up(.ackMessage(MessageID("m")!))])
         world.diesBeforePublishing = false
@@ -261,7 +261,7 @@ struct MessageTests {
     @Test func noMoreThanSoManyMessagesWaitForAUser() {
         let world = World()
         let alice = world.phone("alice/phone")
-        // Of one sender no more than a hundred.
+        // A sender may have no more than a hundred waiting messages.
         let others = (0..<3).map { world.phone("sender\($0)/phone") }
         for number in 0..<256 { #expect(send(others[number % 3], "m\(number)", to: "dave") == "m\(number) sent") }
         #expect(send(alice, "last", to: "dave") == "rateLimited")
@@ -297,7 +297,7 @@ struct MessageTests {
     }
 }
 
-/// Two coordinators, of which the second acts while the first is about to commit.
+/// A world of two coordinators; the second coordinator acts while the first is about to commit.
 private final class RaceWorld {
     let world: World
     private let store: FaultyStore

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// A common call of two people, message by message (docs/protocol.md, sections 2, 3 and 5).
+/// A common call of two users, message by message (docs/protocol.md, sections 2, 3 and 5).
 struct OneToOneTests {
     let world = World()
     let alice: Phone

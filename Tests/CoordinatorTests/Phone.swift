@@ -2,27 +2,27 @@ import CallCore
 import Coordinator
 import SignalingProtocol
 
-/// A device as the contract describes it: it keeps the highest revision it has had of each call as event or response,
-/// and acks every event, also one that it ignores.
+/// A device as the contract describes devices. The phone keeps the highest revision of each call that it has had in an
+/// event or a response, and acks every event, also an event that the phone ignores.
 final class Phone {
     let address: DeviceAddress
     unowned let world: World
-    /// The present session; nil while it publishes no presence.
+    /// The present session; nil while the phone publishes no presence.
     private(set) var session: String?
     private var sessions = 0
     var acks: Bool
-    /// Connected to the broker: what is published reaches it.
+    /// The phone is connected to the broker: published messages reach the phone.
     var isConnected = true
-    /// The events that it did not ignore.
+    /// The events that the phone did not ignore.
     private(set) var events: [Event] = []
     private(set) var responses: [Response] = []
     private(set) var welcomes: [Welcome] = []
     private(set) var signals: [BellwireSignal] = []
-    /// Each once, as devices show them.
+    /// Each message once, as devices show messages.
     private(set) var messages: [BellwireIncomingMessage] = []
-    /// All that came, also a second one.
+    /// All receipts that came, also repeated receipts.
     private(set) var receipts: [BellwireReceipt] = []
-    /// The newest that it knows of each call.
+    /// The newest snapshot of each call that the phone knows.
     private(set) var calls: [CallID: CallSnapshot] = [:]
 
     init(_ name: String, in world: World, acks: Bool) {
@@ -39,7 +39,7 @@ final class Phone {
         isConnected && (topic == Topics.encode(user) || topic == "\(Topics.encode(user))/\(address.deviceID)")
     }
 
-    /// Takes a message; returns the acks that it sends for it.
+    /// Takes a message; returns the acks that the phone sends for the message.
     func receive(_ published: Published) -> [InboundMessage] {
         switch published.message {
         case .welcome(let welcome): welcomes.append(welcome)
@@ -84,7 +84,7 @@ final class Phone {
             payload: PresenceMessage(status, session: session).encoded())
     }
 
-    /// Sends a request and returns its one outcome.
+    /// Sends a request and returns its single outcome.
     @discardableResult
     func request(_ body: Request.Body, id: RequestID? = nil) -> Response.Outcome? {
         let id = id ?? world.nextRequestID()
@@ -97,7 +97,7 @@ final class Phone {
         return own.first?.response?.outcome
     }
 
-    /// Invites and returns the call as the response shows it.
+    /// Sends an invite and returns its outcome.
     @discardableResult
     func invite(
         _ invitees: String..., callID: String = "c", id: RequestID? = nil, mode: CallMode = .common,
@@ -171,7 +171,7 @@ final class Phone {
         world.send([presence(.offline(.logout), session: session!)])
     }
 
-    /// The connection breaks and nobody is told.
+    /// The connection breaks, and the service is not told.
     func vanish() { isConnected = false }
 }
 

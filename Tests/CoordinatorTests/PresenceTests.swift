@@ -216,7 +216,7 @@ struct PresenceTests {
 
     // MARK: Several at once
 
-    /// Of one call in the list of the second it turns out that it is over, and the list cannot be put right.
+    /// The list of the second user names a call that turns out to be over, and the store cannot put the list right.
     @Test func nobodyIsWelcomedWhoseCallsAreNotLookedAt() {
         let race = Race()
         let (dave, erin) = (race.world.phone("dave/phone"), race.world.phone("erin/phone"))

@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// A message that the service published, with when.
+/// A message that the service published, with the time of the publication.
 struct Published {
     let at: Milliseconds
     /// The levels below `down/`.

@@ -5,11 +5,11 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// Registrations, and which calls somebody may have to be woken for (docs/protocol.md, section 7).
+/// Registrations, and the calls for which a device may have to be woken (docs/protocol.md, section 7).
 @Suite struct PushTests {
     private let world = World()
     private let alice: Phone
-    /// Never online.
+    /// This phone is never online.
     private let bob: Phone
 
     init() {
@@ -17,13 +17,13 @@ import Testing
         alice = world.phone("alice/phone")
         bob = world.stranger("bob/phone")
         bob.isConnected = false
-        // What was kept is known to a coordinator that is there already.
+        // A coordinator that runs already has read the kept policy by then.
         world.pass(1_500)
     }
 
     private static let process = WorkerID("process")
 
-    /// As a process with push does that never ends.
+    /// Keeps the policy, as a process with push does that never ends.
     private static func keep(_ policy: PushPolicy, in world: World) {
         world.memory.keep(policy)
         world.memory.pushes(process, for: 1_000_000_000)
@@ -41,7 +41,7 @@ import Testing
         return registrations.map { "\($0.app) \($0.platform.rawValue)" }
     }
 
-    /// Whether the call waits in the queue of pushes; it does not any more then.
+    /// Whether the call waits in the queue of pushes. The check takes the call out of the queue.
     private func isQueued(_ callID: String = "c") -> Bool {
         let worker = WorkerID("w")
         let taken = world.memory.takePushes(by: worker, limit: 10, near: nil)
@@ -71,7 +71,7 @@ import Testing
         register(bob)
         alice.invite("bob", callID: "c")
         #expect(world.memory.countPushes().calls == 1)
-        // It has waited since the invitation expired.
+        // The call has waited since the invitation expired.
         world.pass(PushLimits.missedLife + 100_000)
         #expect(world.memory.countPushes().calls == 0)
     }
@@ -161,7 +161,7 @@ import Testing
                         target: .subscription(
                             endpoint: "https://push.example/1", p256dh: key, auth: String(repeating: "A", count: 22)))))
         }
-        // RFC 8291, section 5.
+        // The point is from RFC 8291, section 5.
         let point = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
         #expect(names(register(point)) == ["default webPush"])
         let other = register("BA" + String(repeating: "A", count: 85))
@@ -229,7 +229,8 @@ import Testing
         #expect(!isQueued())
     }
 
-    /// Whoever registers while the invitation is being written may see no call, and the invitation no registration.
+    /// A device that registers while the invitation is being written may see no call, and the invitation may see no
+    /// registration.
     @Test func aRegistrationThatNobodySawIsFoundByTheFirstDeadline() {
         alice.invite("bob")
         let key = PushRegistration.Key(bob.address, .standard, .apnsVoIP)

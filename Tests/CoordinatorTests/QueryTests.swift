@@ -4,7 +4,8 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// What can be foreseen is gathered before anything is decided; what cannot is asked for, and counted (docs/decisions/0016).
+/// A coordinator gathers foreseeable facts before it decides. Decisions ask for other facts, and these queries are
+/// counted (docs/decisions/0016).
 @Suite struct QueryTests {
     private let world = World()
     private var queries: Int { world.service.counters[.lookups] }

@@ -5,16 +5,16 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// How much one user may make the service hold (docs/protocol.md, section 2, Rate limits).
+/// How much a user may make the service hold (docs/protocol.md, section 2, Rate limits).
 struct QuotaTests {
-    /// As many invitations as may be live, by two coordinators in turn. Nobody is there to ring.
+    /// Makes as many invitations of alice as may be live, at two coordinators in turn. No phone is there to ring.
     private func full(_ change: (Phone) -> Void = { _ in }) -> (World, Phone) {
         let world = World(coordinators: 2)
         let alice = world.phone("alice/phone")
         for number in 0..<100 {
             #expect(alice.invite("u\(number)", callID: "c\(number)") { $0.timeout = 60 }?.call != nil)
         }
-        // Beyond the rate, which is not what is tested.
+        // The pause ends the effect of the rate limit, which this test is not about.
         world.pass(1_000)
         return (world, alice)
     }
@@ -103,7 +103,7 @@ struct QuotaTests {
         for number in 0..<100 { #expect(send(number) == nil) }
         #expect(send(100) == .rateLimited)
         #expect(send(99) == nil, "one that was sent is no further one")
-        // Both of its messages are delivered.
+        // The two messages to u0 are delivered.
         world.phone("u0/phone")
         #expect(send(101) == nil)
         #expect(send(102) == nil)
@@ -134,7 +134,8 @@ struct QuotaTests {
         return World(settings)
     }
 
-    /// Makes calls and takes them back until one is refused. Returns how many there were. What they take is written every second.
+    /// Makes calls and takes them back until a call is refused; returns the number of calls. The service writes the
+    /// room of the calls every second.
     private func calls(of alice: Phone, in world: World, every pause: Milliseconds = 1_000) -> Int {
         for number in 0..<100 {
             let outcome = alice.invite("u\(number)", callID: "c\(world.elapsed)")
@@ -160,7 +161,7 @@ struct QuotaTests {
 
     @Test func whatIsNotWrittenYetIsCounted() {
         let world = world(storedBytes: 50_000)
-        // All of them within the second after which it is written.
+        // All calls are made within the second after which the service writes their room.
         let made = calls(of: world.phone("alice/phone"), in: world, every: 1)
         #expect((10..<40).contains(made), "\(made) calls")
     }
@@ -169,7 +170,7 @@ struct QuotaTests {
         let world = world(storedBytes: 50_000)
         let alice = world.phone("alice/phone")
         let made = calls(of: alice, in: world)
-        // As long as they are kept, and as long again: all of it is gone.
+        // After twice the time for which the service keeps calls, these calls and their count are gone.
         world.clock.now += 2 * 86_400_000
         world.pass(seconds: 10)
         alice.republishPresence()
@@ -194,7 +195,7 @@ struct QuotaTests {
         #expect(bob.invite("carol", callID: "g")?.call != nil)
     }
 
-    /// A call that somebody took back before it came is kept like others.
+    /// The service keeps a call that was cancelled before its invite came like other calls.
     @Test func aCallThatRingsNobodyTakesRoomToo() {
         let world = world(storedBytes: 50_000)
         let alice = world.phone("alice/phone")
@@ -209,7 +210,7 @@ struct QuotaTests {
         #expect(made(100) == .rateLimited)
     }
 
-    /// A member that goes to and fro, with more to say each second time.
+    /// A member leaves and joins again and again, and sends extended data with each `call.quit`.
     @Test func whatIsKeptNoMoreIsNotCounted() {
         let world = world(storedBytes: 50_000)
         let alice = world.phone("alice/phone")
@@ -220,7 +221,7 @@ struct QuotaTests {
         for _ in 0..<100 {
             #expect(others[0].request(.quit(.init(callID: callID, extendedData: long)))?.call != nil)
             #expect(others[0].join()?.call != nil)
-            // Twice within the second after which it is written.
+            // The member goes to and fro twice within the second after which the service writes the room.
             world.pass(500)
         }
         alice.request(.end(.init(callID: callID)))

@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import Coordinator
 
-/// A world of two coordinators on one store, which lets the second one in between the first one's looking and writing.
+/// A world of two coordinators on a shared store, which lets the second coordinator act between the gathering and the
+/// commit of the first.
 struct Race {
     let world: World
     let store: FaultyStore
@@ -22,7 +23,8 @@ struct Race {
         bob = world.phone("bob/phone")
     }
 
-    /// From now on everything is sent to the first coordinator; before its `commit`th commit the second one serves `message`.
+    /// From now on all messages go to the first coordinator; before its `commit`th commit the second coordinator serves
+    /// `message`.
     func intrude(beforeCommit commit: Int = 1, _ message: InboundMessage) {
         world.route = { _ in 0 }
         let before = store.commits
@@ -33,7 +35,7 @@ struct Race {
         }
     }
 
-    /// Another coordinator writes the call anew as it is, and dies before it does anything else.
+    /// Another coordinator writes the call again without a change, and dies before any further work.
     func rewrite() {
         let stored = world.memory.load([RecordID.call(callID)])[0]!
         _ = world.memory.commit([

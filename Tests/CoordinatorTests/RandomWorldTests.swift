@@ -5,7 +5,7 @@ import SignalingProtocol
 import Support
 import Testing
 
-/// Random people with random faults in the store, the broker and the coordinators. Once the faults are over every
+/// Random users, with random faults in the store, the broker and the coordinators. Once the faults are over, every
 /// device is up to date within seconds, whatever happened before. A seed that fails becomes a test of its own.
 struct RandomWorldTests {
     @Test(arguments: UInt64(1)...30)
@@ -85,7 +85,8 @@ private final class RandomDrive {
         }
     }
 
-    /// Sends a request; under a fault it has no outcome that counts, and the device sends it again, as it has to.
+    /// Sends a request. Under a fault the request has no outcome that counts, and the device sends the request again,
+    /// as the contract demands.
     private func request(from phone: Phone, fault: ((Bool) -> Void)? = nil) {
         guard phone.isConnected, let body = body(phone) else { return }
         let id = world.nextRequestID()
@@ -113,7 +114,7 @@ private final class RandomDrive {
             invite.ifBusy = random.chance(20) ? .reject : .ring
             return .invite(invite)
         }
-        // The newest calls are where something happens.
+        // Most changes happen in the newest calls.
         let call = CallID(calls.suffix(3).randomElement(using: &random)!)!
         switch Int.random(in: 0..<10, using: &random) {
         case 0, 1, 2: return .accept(.init(callID: call))
@@ -128,7 +129,7 @@ private final class RandomDrive {
 
     // MARK: What must hold
 
-    /// Revisions only grow, an end is final, and nobody is accepted in two live advanced calls.
+    /// Revisions only grow, an end is final, and no user is accepted in two live advanced calls.
     func checkCalls() {
         var active: [UserID: CallID] = [:]
         for call in calls.compactMap({ world.stored(CallID($0)!) }) {
@@ -145,7 +146,7 @@ private final class RandomDrive {
         }
     }
 
-    /// The faults are over: everybody is connected and acks, and a few seconds pass.
+    /// The faults are over: every phone is connected and acks, and a few seconds pass.
     func heal() {
         for phone in phones {
             phone.acks = true

@@ -69,7 +69,7 @@ struct ResendTests {
         world.pass(seconds: 8)
         #expect(times(.invited, to: "bob") == [0])
         #expect(times(.invited, to: "bob/web").isEmpty)
-        // The ack of the one device is a change of its own, from which the schedule counts: it came at once.
+        // The ack of the other device is a change of its own, from which the schedule counts: that ack came at once.
         #expect(times(.invited, to: "bob/phone") == [1_000, 3_000, 7_000])
         #expect(web.names == [.invited])
     }

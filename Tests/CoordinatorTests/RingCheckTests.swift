@@ -5,13 +5,13 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// What a device is told that was woken (docs/protocol.md, section 7, Ring check).
+/// The answer to a device that a push woke (docs/protocol.md, section 7, Ring check).
 @Suite struct RingCheckTests {
     private let world = World()
     private let alice: Phone
-    /// Was woken, and is not connected.
+    /// A push woke this phone, and the phone is not connected.
     private let bob: Phone
-    /// The gateway, for bob.
+    /// The gateway, which acts for bob.
     private let gateway: Phone
 
     init() {
@@ -63,7 +63,7 @@ import Testing
         #expect(world.memory.load([RecordID.call(callID)])[0]?.version == version)
     }
 
-    /// It is no ack of a live session: the app that connects after it rings.
+    /// A ring check is no ack of a live session: the app that connects after the ring check rings.
     @Test func theAppThatConnectsIsInvited() {
         alice.invite("bob")
         _ = check()
@@ -142,7 +142,7 @@ import Testing
         #expect(checks == [] && world.memory.load([RecordID.call(callID)])[0]?.checks == [])
     }
 
-    /// Nobody has served its expiry yet.
+    /// No coordinator has served the expiry of the invitation yet.
     @Test func anInvitationThatIsOverDoesNotRing() {
         alice.invite("bob") { $0.timeout = 5 }
         world.clock.now += 5_000
@@ -197,7 +197,8 @@ import Testing
         #expect(world.memory.load([RecordID.call(callID)]) == [nil])
     }
 
-    /// Whoever holds a key can ask; neither the user nor the backend must be kept from anything by that.
+    /// Each holder of a key can make ring checks. These checks must keep neither the user nor the backend from any
+    /// request.
     @Test func tooManyAreRefusedAndNobodyElseIs() {
         var settings = ServiceSettings()
         settings.limits.ringChecks = .init(rate: 1, burst: 3)

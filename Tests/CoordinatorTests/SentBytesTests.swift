@@ -42,7 +42,7 @@ struct SentBytesTests {
         #expect(world.service.counters[.limited, "sentBytes"] > 0)
     }
 
-    /// However much was asked for at once.
+    /// The service judges each request of a batch alone, however much the batch asks for.
     @Test func whatIsAskedForInOneBatchIsJudgedOneByOne() {
         let world = World()
         let alice = veteran(world)
@@ -74,7 +74,7 @@ struct SentBytesTests {
         #expect(bob.get()?.call != nil)
     }
 
-    /// A world whose backend takes events at so many endpoints.
+    /// Returns a world whose backend receives events at this number of endpoints.
     private func world(endpoints: Int) -> World {
         var settings = ServiceSettings()
         settings.limits.sentBytes = .init(rate: 1_000, burst: 200_000)
@@ -122,7 +122,8 @@ struct SentBytesTests {
         #expect((without / 3 - 1...without / 3 + 1).contains(with), "\(with) messages")
     }
 
-    /// That phones have received an invitation, and that a timer ended a call, is nothing that those users asked for.
+    /// Users pay neither for their phones' acks of an invitation nor for a call that a timer ended: the users asked for
+    /// neither.
     @Test func whoOnlyReceivesPaysForNothingThatIsKept() {
         let world = world(endpoints: 2)
         let bob = world.phone("bob/phone")
@@ -150,7 +151,7 @@ struct SentBytesTests {
         #expect(world.service.counters[.limited] == 0)
     }
 
-    /// All that they do is to have devices that ack.
+    /// These users only have devices that ack.
     @Test func whoIsInvitedIntoLargeCallsHasCausedNothing() {
         var settings = ServiceSettings()
         settings.limits.sentBytes = .init(rate: 10_000, burst: 200_000)
@@ -170,7 +171,7 @@ struct SentBytesTests {
         #expect(refused == 5, "it counts with who invited")
     }
 
-    /// Each answer names fifty calls, and each of them is sent besides, as long as nobody acks.
+    /// Each welcome names fifty calls, and each call is sent besides, as long as no device acks.
     @Test func whatDevicesAreSentThatComeOnlineIsCounted() {
         var settings = ServiceSettings()
         settings.limits.calleeBytes.rate = 0
@@ -194,7 +195,7 @@ struct SentBytesTests {
         #expect(bytes(world, since: later) > 100_000, "and then it is welcomed again")
     }
 
-    /// A phone that rings must be stopped by whoever made it ring, whatever it has asked for.
+    /// The user who made a phone ring must be able to stop the phone, however much the user has asked for.
     @Test func whoIsInDebtCanStillTakeACallBack() {
         let world = World()
         let alice = veteran(world)
@@ -215,7 +216,7 @@ struct SentBytesTests {
         alice.invite("bob", "carol", "dave", mode: .advanced)
         bob.ack(1)
         alice.cancel(invitees: ["carol"])
-        // The first resend is over, and the second one comes after all that follows.
+        // The first resend is over, and the second resend comes after all acks below.
         world.pass(1_500)
         let before = world.events(to: "bob/phone").count
         func answers() -> Int { world.events(to: "bob/phone").count - before }
@@ -239,7 +240,7 @@ struct SentBytesTests {
         let before = world.events(to: "alice/phone").count
         alice.ack(1)
         #expect(world.events(to: "alice/phone").count == before)
-        // What it is owed comes all the same.
+        // The deliveries of the device come all the same.
         world.pass(seconds: 9)
         #expect(world.events(to: "alice/phone").count > before)
     }

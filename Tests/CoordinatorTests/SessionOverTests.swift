@@ -14,7 +14,7 @@ struct SessionOverTests {
     }
 
     private func presentAgain() {
-        // As a client does that connects again by itself, with the will of before.
+        // A client that reconnects by itself, with the will of its former connection, sends these messages.
         world.send([bob.presence(.offline(.lost), session: "s1")])
         world.send([bob.presence(.online, session: "s1")])
     }

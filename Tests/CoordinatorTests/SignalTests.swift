@@ -191,7 +191,7 @@ struct ReportTests {
         #expect(reports(alice.request(.get(.init(callID: CallID("c")!))))?.count == 3)
     }
 
-    /// The world holds every message to the 256 KiB that may be sent.
+    /// The world checks that no message exceeds the 256 KiB that may be sent.
     @Test func reportsThatWouldMakeAResponseTooLargeAreLeftOut() throws {
         var settings = ServiceSettings()
         settings.calls.maxMembers = 60

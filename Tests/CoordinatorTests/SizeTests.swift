@@ -3,9 +3,9 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// What the service sends is at most 256 KiB (docs/protocol.md, section 1); the world checks each message.
+/// A message of the service has at most 256 KiB (docs/protocol.md, section 1); the world checks each message.
 struct SizeTests {
-    /// 2048 bytes that take six each in JSON.
+    /// 2048 bytes that take six bytes each in JSON.
     private let heavy = String(repeating: "\u{1}", count: 2048)
 
     private func world(maxMembers: Int = 10) -> World {
@@ -16,7 +16,7 @@ struct SizeTests {
         settings.limits.pairBytes.rate = 0
         settings.limits.calleeBytes.rate = 0
         settings.quotas.pairInvitations = 50
-        // What is tested is how large a message is, and not how many there may be.
+        // The tests are about the size of a message, and not about the number of messages.
         settings.limits.sentBytes.rate = 0
         return World(settings)
     }

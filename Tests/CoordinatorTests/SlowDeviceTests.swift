@@ -4,7 +4,8 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// A phone on a slow line, and a user who stays within every limit (docs/protocol.md, section 5, Slow devices; section 2, Rate limits).
+/// A phone on a slow line, and a user who stays within every limit (docs/protocol.md, section 5, Slow devices; section
+/// 2, Rate limits).
 struct SlowDeviceTests {
     private func invitations(_ world: World, of callID: String, to topic: String = "bob/phone") -> [Milliseconds] {
         world.events(to: topic).filter { $0.event?.name == .invited && $0.event?.callID.string == callID }.map(\.at)
@@ -36,7 +37,8 @@ struct SlowDeviceTests {
         #expect(bob.names == [.invited, .invited, .invited])
     }
 
-    /// The phone reads nothing; a user calls it with others and takes the call back at once, once a second.
+    /// The phone reads nothing. A user invites the phone's user and other users once a second, and takes each call back
+    /// at once.
     @Test func whatIsSentAgainDoesNotGrowWithWhatIsNotAcknowledged() {
         var settings = ServiceSettings()
         settings.limits.pairBytes = .init(rate: 0, burst: 0)
@@ -85,7 +87,7 @@ struct SlowDeviceTests {
         #expect(mallory.invite("bob", callID: "one-more")?.code == .rateLimited)
     }
 
-    /// Several requests of one batch are judged one by one.
+    /// The service judges each request of a batch alone.
     @Test func invitationsOfOneBatchCount() {
         let world = World()
         let mallory = world.phone("mallory/phone")
@@ -119,7 +121,8 @@ struct SlowDeviceTests {
         #expect(bob.names.contains(.invited))
     }
 
-    /// Ten users who send as much as each may leave a line little; who has sent nothing lately gets through all the same.
+    /// Ten users who send as much as each of them may leave little of a line. A user who has sent nothing lately gets
+    /// through all the same.
     @Test func theBytesThatAllOthersSendToAUserAreBounded() {
         let world = World()
         let bob = world.phone("bob/phone")
@@ -143,7 +146,7 @@ struct SlowDeviceTests {
         #expect(friend.invite("bob", callID: "later") { $0.extendedData = heavy }?.call != nil)
     }
 
-    /// A call that lives can be made to tell its members again and again.
+    /// A live call can be made to tell its members again and again.
     @Test func aLiveCallSendsAnotherNoMoreThanMayBe() {
         let world = World()
         let bob = world.phone("bob/phone")
@@ -170,7 +173,7 @@ struct SlowDeviceTests {
         #expect(mallory.end()?.call?.state == .ended, "and ends")
     }
 
-    /// A phone that comes online is sent what waits for it at its pace, and all of it.
+    /// A phone that comes online is sent all its waiting messages, at the pace of its acks.
     @Test func waitingMessagesComeAtThePaceOfTheirAcks() {
         var settings = ServiceSettings()
         settings.limits.calleeBytes = .init(rate: 0, burst: 0)
@@ -204,7 +207,7 @@ struct SlowDeviceTests {
         #expect((outcomes[3]?.error?.retryAfter).map { $0 > 0 && $0 < 10_000 } ?? false)
         for number in 0..<3 { world.send([bob.up(.ackMessage(MessageID("m\(number)")!))]) }
         #expect(send(6)?.error == nil, "what was read counts no more")
-        // Who reads as fast as it comes is sent as much as ever.
+        // A user whose device reads as fast as messages come is sent as much as ever.
         bob.acks = true
         for number in 10..<100 { #expect(send(number)?.error == nil) }
         #expect(bob.messages.count == 94)

@@ -4,7 +4,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// A store that cannot answer: the sender is told `unavailable`, nothing is lost, and all heals when it is back.
+/// A store that cannot answer: the sender is told `unavailable`, nothing is lost, and all heals when the store is back.
 struct StoreFailureTests {
     let world: World
     let store: FaultyStore
@@ -84,7 +84,8 @@ struct StoreFailureTests {
         #expect(world.published.count == count, "and the resends stop")
     }
 
-    /// What is written together fails together: the answer says to send again, which finds what was written.
+    /// Records and notes that are written together fail together: the response says to send again, and the repeated
+    /// request finds the written record.
     @Test func aCommitBesideANoteThatFailsIsFoundByTheResend() {
         let carol = world.phone("carol/phone")
         alice.invite("bob", mode: .advanced)
@@ -150,8 +151,8 @@ struct StoreFailureTests {
         #expect(carol.names == [.invited])
     }
 
-    /// The presence is written, and then the store goes away: a device that was welcomed would not come again for what
-    /// it is owed.
+    /// The presence is written, and then the store goes away: a device that was welcomed would not come again for its
+    /// deliveries.
     @Test(arguments: [FaultyStore.Operation.commit, .devices, .load, .calls])
     func aDeviceThatCannotBeToldWhatItIsOwedIsNotWelcomedYet(_ operation: FaultyStore.Operation) {
         alice.invite("carol")
@@ -184,7 +185,7 @@ struct StoreFailureTests {
         #expect(world.stored(callID)?.member(carol.user)?.state == .received)
     }
 
-    /// After a break all devices come at once: what that costs the store does not depend on how many they are.
+    /// After a break all devices come at once: the cost for the store does not depend on the number of devices.
     @Test func devicesThatComeTogetherAreServedTogether() {
         func operations(_ count: Int) -> Int {
             let phones = (0..<count).map { world.stranger("of-\(count)-\($0)/phone") }
@@ -196,7 +197,7 @@ struct StoreFailureTests {
         #expect(operations(40) == operations(1))
     }
 
-    /// One of them cannot be told what it is owed; the others are welcomed.
+    /// The first device cannot be told its deliveries; the other devices are welcomed.
     @Test func oneOfManyThatCannotBeServedIsNotWelcomed() {
         alice.invite("carol")
         world.pass(seconds: 20)
@@ -216,7 +217,8 @@ struct StoreFailureTests {
         #expect(bob.names.last == .timeout)
     }
 
-    /// The store goes away after each number of operations in turn: whatever was answered holds, and a resend heals.
+    /// The store goes away after each number of operations in turn: every response holds, and a repeated request heals
+    /// the rest.
     @Test(arguments: 0..<14)
     func whereverTheStoreFailsTheCallComesToTheSameEnd(_ limit: Int) {
         func failing(_ act: () -> Response.Outcome?) {
@@ -241,7 +243,7 @@ struct StoreFailureTests {
         world.pass(seconds: 10)
         #expect(world.service.storeFailure != nil)
         #expect(world.service.counters[.storeErrors] == 1)
-        // It does not say that there is more: the next one comes when it would have come.
+        // The failed cleaning does not say that more is left: the next cleaning comes when it would have come anyway.
         world.pass(9_999)
         #expect(store.operationCounts[.clean] == 1)
         store.failing = []

@@ -5,7 +5,7 @@ import Testing
 @testable import CallCore
 @testable import Coordinator
 
-/// What a coordinator does so that timelines can be sent on as spans (docs/operations.md, Traces).
+/// How a coordinator lets timelines be sent on as spans (docs/operations.md, Traces).
 struct TimelineEndTests {
     private final class Ends {
         var calls: [String] = []

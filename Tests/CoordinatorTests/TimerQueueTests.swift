@@ -82,7 +82,7 @@ struct TimerQueueTests {
         #expect(queue.take(until: 100, limit: 100).count == 6)
     }
 
-    /// Against a plain dictionary, with so many replacements that the queue has to clean itself.
+    /// Compares the queue with a plain dictionary, with so many replacements that the queue has to clean itself.
     @Test(arguments: [1, 2, 3])
     mutating func randomUseGivesWhatADictionaryGives(_ seed: UInt64) {
         var random = SplitMix64(seed: seed)

@@ -15,7 +15,7 @@ struct TraceTests {
     }
 
     private func timeline(_ phone: Phone, _ callID: String = "c") -> Timeline? {
-        // Longer than entries wait to be written.
+        // Entries wait for less than this time to be written.
         phone.world.pass(200)
         return phone.request(.trace(.init(callID: CallID(callID)!)))?.success?.timeline
     }
@@ -117,7 +117,7 @@ struct TraceTests {
         let world = world()
         let alice = world.phone("alice/phone")
         let call = try #require(alice.invite("bob")?.call)
-        // Ids of control characters take six bytes for each of theirs.
+        // Each control character of an id takes six bytes.
         let changes = (1...9).map { number in
             MemberChange(userID: UserID(String(repeating: "\u{1}", count: 60) + "\(number)")!, state: .inviting)
         }

@@ -4,7 +4,7 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// Several coordinators on one store: each message goes to any of them, and the store decides.
+/// Several coordinators on a shared store: each message goes to any coordinator, and the store decides.
 struct TwoCoordinatorTests {
     @Test(arguments: 0..<8)
     func aCallSpreadOverThreeCoordinatorsGoesAsOnOne(_ seed: Int) {
@@ -39,7 +39,7 @@ struct TwoCoordinatorTests {
         }
         let (alice, bob) = (world.phone("alice/phone"), world.phone("bob/phone"))
         world.route = { _ in 0 }
-        // Beside the sweeps, which ask for what is due as well.
+        // The test begins beside the sweeps, since a sweep asks the store for due records as well.
         world.pass(100)
         alice.invite("bob", mode: .advanced)
         let old = world.services[0].nextDeadline!
@@ -78,8 +78,9 @@ struct TwoCoordinatorTests {
         #expect(!race.bob.names.contains(.cancelled))
     }
 
-    /// Between the look that makes the welcome and the one that decides what is owed, another coordinator ends the call, as of a moment
-    /// before the device's session began: it was told that the call lives, and is told of the end.
+    /// Another coordinator ends the call after the welcome was made and before the deliveries are decided. The end's
+    /// time is a moment before the device's session began. The welcome told the device that the call lives, so the
+    /// device is told of the end.
     @Test func aCallThatEndsWhileItsDeviceIsWelcomedIsNotTakenForLive() {
         let race = Race()
         race.alice.invite("bob", mode: .advanced)
@@ -113,8 +114,8 @@ struct TwoCoordinatorTests {
         #expect(race.world.stored(callID)?.member(race.bob.user)?.device == web.address.deviceID)
     }
 
-    /// Found by the chaos test (seed 4): the call's end bears the time at which it was decided, and the session began
-    /// between that and the commit. The device was rung, so it must be told, also when its ack is lost.
+    /// Found by the chaos test (seed 4): the call's end bears the time of its decision, and the session began between
+    /// the decision and the commit. The device was rung, so it must be told of the end, also when its ack is lost.
     @Test(arguments: [true, false])
     func aDeviceThatIsRungWhileTheCallEndsIsToldOfTheEnd(ackIsLost: Bool) throws {
         let race = Race()
@@ -253,8 +254,8 @@ struct TwoCoordinatorTests {
         #expect(bob.names.last == .timeout)
     }
 
-    /// A store that writes claims and records in steps cannot check both at once (docs/decisions/0006): whoever is about to make
-    /// the holder deserve its claim again must lose that commit.
+    /// A store that writes claims and records in steps cannot check both at once (docs/decisions/0006): a writer that
+    /// is about to give the holder a right to its claim again must lose that commit.
     @Test func aClaimIsTakenOverOnlyAfterItsHolderWasFenced() throws {
         let world = World(coordinators: 2)
         let alice = world.phone("alice/phone")
@@ -262,7 +263,7 @@ struct TwoCoordinatorTests {
         alice.invite("bob", callID: "a", mode: .advanced)
         let before = try #require(world.memory.load([.call(CallID("a")!)])[0])
         guard case .call(let call) = before.record else { return }
-        // Ended, and its coordinator died before it gave the claim up.
+        // The call has ended, and its coordinator died before it gave the claim up.
         var machine = CallMachine(call: call, settings: world.settings.calls)
         let key = RequestKey(device: alice.address, requestID: RequestID("end")!)
         try machine.endRequested(.init(callID: call.callID), .init(key: key, now: world.clock.now))

@@ -118,7 +118,7 @@ struct UserTests {
             if number.isMultiple(of: 2) { alice.cancel("c\(number)") }
             world.pass(number == 3 ? 0 : 10)
         }
-        // Two calls of one millisecond stand by falling id.
+        // Two calls of the same millisecond stand by falling id.
         let all = ["c5", "c4", "c3", "c2", "c1"]
         let first = try #require(page(alice, 2))
         #expect(first.0 == Array(all[0..<2]))
@@ -208,7 +208,7 @@ struct RateLimitTests {
         #expect(alice.get("x")?.error?.code == .rateLimited)
         #expect(alice.invite("bob")?.error?.code == .rateLimited)
         #expect(world.stored(CallID("c")!) == nil && bob.events.isEmpty)
-        // Messages are another class; acks are in none.
+        // Peer messages belong to another class; acks belong to none.
         let message = Request.Message(to: bob.user, data: JSONText("1")!)
         #expect(alice.request(.message(message))?.error == nil)
         #expect(alice.request(.message(message))?.error?.code == .rateLimited)
@@ -237,7 +237,7 @@ struct RateLimitTests {
             #expect(limiter.admit(.signals(UserID("u\(number)")!), now: 0) == nil)
         }
         #expect(limiter.admit(.signals(UserID("u1")!), now: 0) == 1000)
-        // Who could not be counted is counted once others have rested.
+        // A user whom the limiter could not count is counted once other users have rested.
         let last = UserID("u\(RateLimiter.capacity + 10)")!
         #expect(limiter.admit(.signals(last), now: 0) == nil)
         #expect(limiter.admit(.signals(last), now: 1000) == nil)

@@ -4,7 +4,7 @@ import SignalingProtocol
 import Support
 import Testing
 
-/// What a welcome says by the wall clock, and what by the service's (docs/decisions/0024).
+/// The times in a welcome by the wall clock, and the times by the service's clock (docs/decisions/0024).
 struct WelcomeClockTests {
     private func welcome(apart: Milliseconds, tokenExpiresAt: Int64) throws -> (Welcome, World) {
         let world = World()
@@ -27,7 +27,7 @@ struct WelcomeClockTests {
         #expect(welcome.serverTime == world.clock.now)
     }
 
-    /// A device takes the difference of the two, and asks for another token a minute before.
+    /// A device takes the difference of the two times, and asks for another token a minute before that.
     @Test(arguments: [-28_800_000, -1_001, 1_001, 28_800_000] as [Milliseconds])
     func theEndOfATokenIsToldByTheClockOfServerTime(_ apart: Milliseconds) throws {
         let end = 1_790_000_000_000 + apart + 300_000

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coordinator
 
-/// What is served together, and what waits for what (docs/protocol.md, section 1).
+/// The requests that are served together, and the requests that wait for others (docs/protocol.md, section 1).
 struct WorkQueueTests {
     private var queue = WorkQueue()
 
@@ -45,7 +45,7 @@ struct WorkQueueTests {
         queue.next(limit, 0)
     }
 
-    /// The batches of what waits, each served before the next one begins.
+    /// Takes all batches of the waiting requests; each batch is served before the next batch begins.
     private mutating func batches() -> [Batch] {
         var batches: [Batch] = []
         while let keyed = next() {
@@ -181,7 +181,7 @@ struct WorkQueueTests {
     @Test mutating func whatThereIsNoRoomForIsRefused() {
         for _ in 0..<WorkQueue.mostWaiting { ack("flooder", "c") }
         let content = RequestContent.call(CallID("d")!, .ack(device("flooder"), revision: 1))
-        // What the flooder has lessens what there is for others, by a sixteenth.
+        // The flooder's bytes lessen the room for other users by a sixteenth of these bytes.
         let most = WorkQueue.mostBytes - 10 * WorkQueue.mostWaiting / 16
         let taken = [("flooder", 10), ("alice", most), ("alice", 1)].map { name, bytes in
             queue.append(content, from: device(name), bytes, at: 0)
@@ -217,7 +217,7 @@ struct WorkQueueTests {
         #expect(queue.lateness(900) == 200)
     }
 
-    /// Nothing of the user is served, so that nothing ends by which the rest would come into the queue.
+    /// No request of the user is served, so that no end of a request would bring the parked requests into the queue.
     @Test mutating func whatIsParkedBehindWhatWasDroppedIsServed() {
         for number in 0..<100 { ack("alice", "old\(number)", at: 0) }
         ack("alice", "new", at: 2_500)
@@ -246,7 +246,7 @@ struct WorkQueueTests {
 
     private mutating func nextDeadlines(_ limit: Int = 10) -> [RecordID] { queue.nextDeadlines(limit).ids }
 
-    /// Whoever keeps a call busy cannot keep its deadline from being served.
+    /// Requests that keep a call busy cannot keep the call's deadline from being served.
     @Test mutating func workTakesTheDeadlineOfItsRecordAlong() {
         ack("alice", "c")
         let first = next()!
@@ -270,7 +270,7 @@ struct WorkQueueTests {
 
     // MARK: Bounds
 
-    /// As many users as would fill it, if each could have as much as one alone.
+    /// As many users as would fill the queue if each user could have as much as a lone user.
     @Test mutating func manyUsersCannotFillTheQueueForOthers() {
         let users = 100
         for number in 0..<WorkQueue.mostWaiting { for user in 0..<users { ack("u\(user)", "c\(number)") } }
@@ -305,7 +305,7 @@ struct WorkQueueTests {
         queue.takeLate(now, .init(new: 500, any: 2_000, inAll: 10_000)).dropped
     }
 
-    /// What has begun goes on; and what came afterwards is served.
+    /// A request that goes on with a call is served, and so is a request that came after the refused request.
     @Test mutating func whatBeginsSomethingIsRefusedSooner() {
         query("alice")
         end("bob", "c")

@@ -3,37 +3,39 @@ import CallStore
 import Coordinator
 import SignalingProtocol
 
-/// The clock of a world. Nothing moves but when a test says so.
+/// The clock of a world, which only a test moves.
 final class Clock {
     var now: Milliseconds = 1_790_000_000_000
 }
 
-/// Phones, a broker that loses nothing unless told to, coordinators and their store, in virtual time.
+/// Phones, a broker that loses messages only when told to, coordinators and their store, in virtual time.
 ///
-/// Each inbound message is handed to one coordinator, as a shared subscription does; what is due is done at its moment, by the loop that
-/// the program runs. What the coordinators publish reaches the phones at once, and their acks come back at once.
+/// The world hands each inbound message to a single coordinator, as a shared subscription does. The loop that the
+/// program runs serves each deadline at its moment. The messages that the coordinators publish reach the phones at
+/// once, and the acks of the phones come back at once.
 final class World {
     let clock: Clock
     let memory: MemoryCallStore
     let settings: ServiceSettings
     private(set) var coordinators: [WorldCoordinator] = []
     private(set) var phones: [Phone] = []
-    /// Everything that was published, also what was lost on the way.
+    /// All published messages, also messages that were lost on the way.
     private(set) var published: [Published] = []
-    /// The same, by what was published together.
+    /// The same messages; messages that were published together stand together.
     private(set) var publications: [[Published]] = []
-    /// While true the broker takes what the coordinators publish and nobody gets it.
+    /// While true, the broker takes the messages of the coordinators and delivers none.
     var losesPublications = false
-    /// While true nothing that the coordinators want to publish gets as far as the broker: they are about to die.
+    /// While true, no message that the coordinators want to publish gets as far as the broker: they are about to die.
     var diesBeforePublishing = false
-    /// Which coordinator gets the next message; in turns unless a test says otherwise.
+    /// The index of the coordinator that gets the next message; the coordinators take turns unless a test says
+    /// otherwise.
     var route: (_ turn: Int) -> Int = { $0 }
     private var turn = 0
     private var taken = 0
     private let start: Milliseconds
     private var requests = 0
 
-    /// How often a coordinator looks at the store's due index, and for how long overdue.
+    /// How often a coordinator searches the store's due index, and how long the found deadlines are overdue.
     static let sweepInterval: Milliseconds = 500
 
     init(
@@ -56,7 +58,7 @@ final class World {
 
     // MARK: Phones
 
-    /// A phone that is online; `name` is `user/device`. Acks by itself unless told otherwise.
+    /// Returns a phone that is online; `name` is `user/device`. The phone acks by itself unless told otherwise.
     @discardableResult
     func phone(_ name: String, acks: Bool = true) -> Phone {
         let phone = stranger(name, acks: acks)
@@ -64,7 +66,7 @@ final class World {
         return phone
     }
 
-    /// A phone that listens and sends but never publishes presence.
+    /// Returns a phone that listens and sends but never publishes presence.
     func stranger(_ name: String, acks: Bool = true) -> Phone {
         let phone = Phone(name, in: self, acks: acks)
         phones.append(phone)
@@ -78,7 +80,7 @@ final class World {
 
     // MARK: Messages
 
-    /// Hands what has come together to one coordinator of those that listen.
+    /// Hands messages that have come together to a coordinator that listens.
     func send(_ batch: [InboundMessage]) {
         let group = coordinators.filter(\.isListening)
         let coordinator = group[route(turn) % group.count]
@@ -92,7 +94,7 @@ final class World {
         send([InboundMessage(topic: topic, payload: Array(payload.utf8), isRetained: isRetained)])
     }
 
-    /// Takes what a coordinator publishes. Returns what the phones send back.
+    /// Takes the messages that a coordinator publishes; returns the messages that the phones send back.
     func publish(_ messages: [OutboundMessage]) -> [InboundMessage] {
         let prefix = "\(settings.topics.root)/down/"
         let before = published.count
@@ -112,13 +114,13 @@ final class World {
         return acks
     }
 
-    /// The lines published since the last look, events that phones acked at once included.
+    /// Returns the lines published since the last look, also for events that phones acked at once.
     func lines() -> [String] {
         defer { taken = published.count }
         return published[taken...].map(\.line)
     }
 
-    /// The same with the second at which each was published.
+    /// Returns the same lines, each with the second of its publication.
     func timedLines() -> [String] {
         defer { taken = published.count }
         return published[taken...].map { "\(Double($0.at) / 1000) \($0.line)" }
@@ -130,7 +132,7 @@ final class World {
 
     func pass(seconds: Int) { pass(Milliseconds(seconds) * 1000) }
 
-    /// Lets time pass, from one moment at which a coordinator wants its turn to the next.
+    /// Lets time pass, from each moment at which a coordinator wants its turn to the next such moment.
     func pass(_ milliseconds: Milliseconds) {
         let end = clock.now + milliseconds
         while let next = coordinators.map(\.nextTurn).min(), next <= end {
@@ -142,7 +144,7 @@ final class World {
 
     // MARK: Life and death
 
-    /// Every coordinator dies with all that it had in memory; new ones take over, sweeping at once.
+    /// Every coordinator dies with all that it had in memory; new coordinators take over and sweep at once.
     func restart(store: (any CallStore)? = nil, _ settings: ServiceSettings? = nil) {
         let count = coordinators.count
         while !coordinators.isEmpty { kill(0) }
@@ -151,7 +153,7 @@ final class World {
 
     func kill(_ index: Int) { coordinators.remove(at: index).die() }
 
-    /// One that has just been started: it sweeps at once.
+    /// Starts another coordinator, which sweeps at once.
     func join() { begin(1, memory, settings) }
 
     private func begin(_ count: Int, _ store: any CallStore, _ settings: ServiceSettings) {

@@ -6,22 +6,23 @@ final class WorldCoordinator {
     let service: CallService
     private let loop: CoordinatorLoop
     private unowned let world: World
-    /// What the broker has handed to it and it has not read; nil when that is nothing.
+    /// The messages that the broker has handed to the coordinator and that the coordinator has not read; nil without
+    /// such messages.
     private var inbox: [InboundMessage]?
-    /// It is in the middle of something: a test that lets somebody else in meanwhile is called from there.
+    /// The coordinator is handling an event. A test that lets another coordinator act meanwhile is called from there.
     private(set) var isAtWork = false
 
     init(_ service: CallService, in world: World) {
         self.service = service
         self.world = world
         service.stopwatch = { world.clock.now * 1_000 }
-        // No draw is longer than it must be: it sweeps every 500 ms.
+        // Each random pause is as short as possible: the coordinator sweeps every 500 ms.
         loop = CoordinatorLoop(service, clock: { world.clock.now }) { $0.lowerBound }
     }
 
     var isListening: Bool { loop.isListening }
 
-    /// When it wants its turn at the latest.
+    /// The latest moment at which the coordinator wants its turn.
     var nextTurn: Milliseconds { loop.nextTick }
 
     func receive(_ messages: [InboundMessage]) {
@@ -29,16 +30,16 @@ final class WorldCoordinator {
         takeTurn()
     }
 
-    /// Does what can be done now.
+    /// Does all work that can be done now.
     func takeTurn() {
-        // What comes in the middle of something waits for its end.
+        // Messages that come while an event is handled wait for the end of that event.
         guard !isAtWork else { return }
         repeat {
             handle(inbox.take().map { .received($0) } ?? .tick)
         } while inbox != nil || nextTurn <= world.clock.now
     }
 
-    /// With all that it had in memory.
+    /// The coordinator dies with all that it had in memory.
     func die() { loop.giveUp() }
 
     private func handle(_ event: CoordinatorLoop.Event) {
@@ -61,7 +62,7 @@ final class WorldCoordinator {
             }
         }
         for answer in answers { handle(answer) }
-        // One by one: the broker hands each to whichever coordinator it likes.
+        // The acks go separately: the broker hands each ack to any coordinator.
         for ack in acks { world.send([ack]) }
     }
 }
