@@ -17,7 +17,7 @@ import Testing
         sightings.take(report, now: now)
     }
 
-    /// Reports each second, from now on until so many seconds later.
+    /// Reports once a second, from now on, for this number of seconds.
     private mutating func reports(_ heard: String..., seconds: Int) {
         for _ in 0..<seconds {
             now += 1_000

@@ -2,8 +2,8 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Section 3 of the protocol, busy and glare, and the one active call. Who is busy, and which invitations cross, the
-/// coordinator knows from the store; what follows is the machine's.
+/// Section 3 of the protocol: busy, glare, and the single active call. The coordinator learns busy invitees and
+/// crossing invitations from the store; the machine decides all that follows.
 @Suite struct BusyAndGlareTests {
     // "**Busy**: with `ifBusy: reject` an invitee who is calling, being called or in another live call is `rejected` at
     // once, reason `busy`, and does not ring."

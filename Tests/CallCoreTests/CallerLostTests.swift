@@ -161,7 +161,7 @@ import Testing
         #expect(scene.state(alice) == .accepted)
     }
 
-    // `revision` grows only with a change that somebody can see (section 4).
+    // `revision` grows only with a visible change (section 4).
 
     @Test func theGraceOfACallThatNobodyIsInvitedToAnyMoreChangesNothing() throws {
         let scene = try Scene(.advanced) { $0.autoEnd = false }
@@ -172,7 +172,8 @@ import Testing
         #expect(scene.call.snapshot == before)
     }
 
-    // "(If that message is itself lost, the invitation's timeout, or in advanced mode the heartbeat, bounds the ringing.)"
+    // "(If that message is itself lost, the invitation's timeout, or in advanced mode the heartbeat, bounds the
+    // ringing.)"
 
     @Test func withoutTheMessageTheTimeoutBoundsTheRinging() throws {
         let scene = try Scene { $0.timeout = 30 }

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Section 3 of the protocol: the states of a call, and when a common one ends.
+/// Section 3 of the protocol: the states of a call, and when a common call ends.
 @Suite struct CommonCallTests {
     // "Call: `ringing` (nobody but the inviter accepted) → `active` → `ended`"
 

@@ -3,9 +3,10 @@ import Testing
 
 @testable import CallCore
 
-/// Given this, what is decided? No store, no coordinator: a work, a record and facts in, a value out (docs/decisions/0016).
+/// Decisions without a store and without a coordinator: requests, a record and facts go in, and a decision comes out
+/// (docs/decisions/0016).
 struct DecidingTests {
-    /// Everything may be taken.
+    /// Limits that allow all requests.
     private final class Plenty: Allowances {
         func wait(for key: RateLimiter.Key, besides reserved: Int, now: Milliseconds) -> Int? { nil }
         func wait(forBytesOf user: UserID, now: Milliseconds) -> Int? { nil }
@@ -34,7 +35,7 @@ struct DecidingTests {
         return request(device, "i", .invite(.init(invitees: [other], callID: callID)))
     }
 
-    /// All that inviting needs.
+    /// Returns all facts that an invitation needs.
     private func facts() -> Facts {
         var facts = Facts()
         facts.now = 1_000
@@ -72,7 +73,7 @@ struct DecidingTests {
         return try deciding.decide(CallWork(id: id, events: events), stored)
     }
 
-    /// What is asked for one thing after the other, until it is decided.
+    /// Returns the queries that a decision asks, one after another, until it is made.
     private func asked(_ events: [CallEvent]) throws -> [Query] {
         var known = Facts()
         known.now = 1_000
@@ -139,7 +140,8 @@ struct DecidingTests {
         #expect(second.call?.endReason == .cancelled)
     }
 
-    /// What was answered under the alias is of the call to which it leads, and would be lost with a call that is made anew.
+    /// The accept under the alias belongs to the call to which the alias leads. If the call were made anew under the
+    /// alias, that accept would be lost.
     @Test func whatIsMadeAnewUnderAnAliasLosesNoAnswerOfBefore() throws {
         let other = CallID("other")!
         let invitation = request(bob, "o", .invite(.init(invitees: [alice.userID], callID: other)))

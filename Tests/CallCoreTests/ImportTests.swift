@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Testing
 
-/// The core decides; it does no I/O. What it cannot import it cannot do.
+/// The core decides and does no I/O: the core cannot use a module that it does not import.
 @Suite struct ImportTests {
     @Test(arguments: [
         ("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", []),
@@ -42,7 +42,7 @@ import Testing
         #expect(module(in: "/// Clients import nothing.") == nil)
     }
 
-    /// The table of docs/architecture.md leads somewhere: each file is there, and has what is named.
+    /// The table of docs/architecture.md is true: each file exists, and has the function that the table names.
     @Test func whereToLookForABehaviourIsTrue() throws {
         let table = try text("docs/architecture.md").split(separator: "\n").filter { $0.contains(".swift`: `") }
         #expect(table.count == 15)
@@ -90,14 +90,15 @@ import Testing
         #expect(explained.allSatisfy { lines[$0] ?? 0 > 200 }, "a reason for what is short by now")
     }
 
-    /// Those that stand at the beginning of a line and that another file sees; of extensions none.
+    /// Returns the types that are declared at the beginning of a line and that other files see; extensions do not
+    /// count.
     private func declaredTypes(_ text: String) -> [Substring] {
         text.split(separator: "\n").compactMap { line in
             line.contains("extension ") || line.contains("private ") ? nil : declaredType(line)
         }
     }
 
-    /// Of a declaration that begins a line.
+    /// Returns the type of a declaration that begins a line.
     private func declaredType(_ line: Substring) -> Substring? {
         let words = line.split { $0 == " " || $0 == ":" || $0 == "<" }
         guard let first = words.first, line.hasPrefix(first) else { return nil }
@@ -131,7 +132,7 @@ import Testing
         root.removeLast(3)
         let folder = URL(filePath: (root + ["Sources", Substring(target)]).joined(separator: "/"))
             .resolvingSymlinksInPath()
-        // The programs of a tutorial are its readers'.
+        // The programs of a tutorial belong to its readers.
         return try FileManager.default.subpathsOfDirectory(atPath: folder.path())
             .filter { $0.hasSuffix(".swift") && !$0.contains(".docc/") }
             .map { ($0, try String(contentsOf: folder.appending(path: $0), encoding: .utf8)) }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import CallCore
 
-/// What holds of every call, whatever has happened to it: each clause is seen to be broken by a call that breaks it.
+/// The invariants of every call. For each clause a call that breaks the clause shows that the check notices the fault.
 @Suite struct InvariantTests {
-    /// Two are in it, and one is invited.
+    /// A call with two accepted members and an invitee.
     private func call(_ mode: CallMode = .advanced) throws -> Call {
         let scene = try Scene(mode, [bob, carol])
         try scene.accept(bob)

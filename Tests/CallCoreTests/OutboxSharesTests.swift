@@ -1,7 +1,7 @@
 import CallCore
 import Testing
 
-/// How much each user gives up of a full outbox.
+/// How much of a full outbox each user gives up.
 struct OutboxSharesTests {
     @Test(
         arguments: [

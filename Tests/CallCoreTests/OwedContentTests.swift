@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Section 5 of the protocol: what an event says, and for how long and in which session it is owed.
+/// Section 5 of the protocol: the content of an event, for how long the event is owed, and in which session.
 @Suite struct OwedContentTests {
     // "Always with the current `call` and `revision`."; "`time` … is when that revision was made"
 

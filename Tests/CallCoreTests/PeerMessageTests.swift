@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// What happens to a peer message (docs/protocol.md, section 2, Peer messages). It is sent at 0.
+/// The states of a peer message (docs/protocol.md, section 2, Peer messages). The message is sent at 0.
 struct PeerMessageTests {
     private func message(ttl: Milliseconds = 30_000) -> PeerMessage {
         let device = DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("phone")!)

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// What is pushed, to whom and when (docs/protocol.md, section 7).
+/// The pushes of a call, their devices and their times (docs/protocol.md, section 7).
 @Suite struct PushJudgeTests {
     // MARK: ring
 
@@ -53,7 +53,7 @@ import Testing
 
     // MARK: late
 
-    /// What was due, and did not leave before the ringing was over, is told once.
+    /// A push that was due, and did not leave before the ringing was over, is told once.
     @Test(arguments: ["cancelled", "timeout", "answered", "ended", "expired"])
     func whatDidNotLeaveInTimeIsLate(_ end: String) {
         var scene = PushScene(.advanced, [bob, carol])
@@ -239,7 +239,7 @@ import Testing
         scene.accept(on: phone)
         #expect(scene.due == ["stop bob/web webPush"])
         #expect(scene.settled == ["bob/phone fcm ring:sent stop:over"])
-        // Also not when another device takes the call over.
+        // The device is not stopped either when another device takes the call over.
         scene.stands(phone, .fcm, ring: .sent, stop: .over)
         scene.stands(web, .webPush, ring: .sent, stop: .sent)
         scene.join(on: web)
@@ -276,7 +276,7 @@ import Testing
         scene.stands(phone, .apnsVoIP, ring: .sent)
         scene.accept(on: web)
         #expect(scene.due.isEmpty)
-        // By another way it is.
+        // A registration at another platform is asked to stop.
         scene.register(phone, .fcm)
         #expect(scene.due == ["stop bob/phone fcm"])
     }
@@ -315,7 +315,7 @@ import Testing
         #expect(scene.due.isEmpty)
     }
 
-    /// `call.end` leaves the state of whoever is pending: nothing of that member tells when the ringing ended.
+    /// `call.end` leaves the states of pending members: no state of such a member tells when the ringing ended.
     @Test func whoWasPendingWhenTheCallWasEndedIsTold() {
         var scene = PushScene(.advanced, [bob, carol])
         for platform in PushPlatform.allCases { scene.register(phone, platform) }
@@ -366,7 +366,7 @@ import Testing
         scene.cancel()
         scene.register(phone, .fcm, since: scene.now + 1)
         #expect(scene.due.isEmpty)
-        // One that is made anew while it is tried is told.
+        // A registration that is made anew while its push is tried is told.
         scene.stands(phone, .fcm, missed: .trying)
         #expect(scene.due == ["missed bob/phone fcm"])
     }
@@ -381,7 +381,7 @@ import Testing
 
     // MARK: What has not left
 
-    /// The simulation found it: the provider had refused, and the next attempt was never made.
+    /// Found by simulation: the provider had refused the push, and the next attempt was never made.
     @Test func missedIsPutOffForWhoeverComesOnline() {
         var scene = PushScene()
         scene.register(phone, .fcm)
@@ -399,7 +399,7 @@ import Testing
         scene.register(phone, .fcm)
         scene.stands(phone, .fcm, ring: .trying, isUnsent: true)
         #expect(scene.due == ["ring bob/phone fcm"] && scene.settled.isEmpty)
-        // It came online: it will be due later.
+        // The device came online: the push will be due later.
         scene.isOnline(phone)
         #expect(scene.due.isEmpty && scene.settled == ["bob/phone fcm "] && scene.next == 1_000)
         scene.ack(phone)

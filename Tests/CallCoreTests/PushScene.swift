@@ -1,7 +1,7 @@
 @testable import CallCore
 import SignalingProtocol
 
-/// A call of Alice's, what is known of its members' devices, and the time.
+/// A call of Alice's, the known facts about its members' devices, and the time.
 struct PushScene {
     static let start: Milliseconds = 1_790_000_000_000
 
@@ -18,7 +18,7 @@ struct PushScene {
     static let policy = PushPolicy(
         after: 1_000, apps: [AppName.standard: Set(PushPlatform.allCases), AppName("other")!: [.fcm]])
 
-    /// Alice invites them, for a minute.
+    /// Alice invites these users, for a minute.
     init(_ mode: CallMode = .common, _ invitees: [UserID] = [bob], withheld: [UserID] = []) {
         let invitation = CallMachine.Invitation(
             callID: CallID("call-1")!, invite: Request.Invite(invitees: invitees, mode: mode), busy: [],
@@ -109,7 +109,7 @@ struct PushScene {
             PushRegistration(key, target: .token("t"), digest: "d", since: since))
     }
 
-    /// How far the pushes to the registration are.
+    /// Sets how far the pushes to the registration are.
     mutating func stands(
         _ device: DeviceID, _ platform: PushPlatform, ring: PushState.Phase? = nil, stop: PushState.Phase? = nil,
         missed: PushState.Phase? = nil, isUnsent: Bool = false, of user: UserID = bob
@@ -134,7 +134,7 @@ struct PushScene {
             .judge(PushReading(stored, presence, registrations)!, now: now, unsent: unsent)
     }
 
-    /// Each as `ring bob/phone fcm`.
+    /// The due pushes, each in the form `ring bob/phone fcm`.
     var due: [String] {
         judgement.due.map { "\($0.kind) \($0.registration.device) \($0.registration.key.platform)" }.sorted()
     }
@@ -142,10 +142,10 @@ struct PushScene {
     /// Milliseconds from now.
     var next: Milliseconds? { judgement.next.map { $0 - now } }
 
-    /// Each as `bob/phone fcm`.
+    /// The late pushes, each in the form `bob/phone fcm`.
     var late: [String] { judgement.late.map { "\($0.key.device) \($0.key.platform)" }.sorted() }
 
-    /// Each as `bob/phone fcm ring:over`.
+    /// The settled registrations, each in the form `bob/phone fcm ring:over`.
     var settled: [String] {
         judgement.settled.map { state in
             let phases = PushKind.allCases.compactMap { kind in state[kind].map { "\(kind):\($0)" } }

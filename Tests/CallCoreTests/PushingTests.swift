@@ -3,7 +3,7 @@ import Testing
 
 @testable import CallCore
 
-/// Whom a call may wake, and with which words (docs/decisions/0021).
+/// The users whom a call may wake, and the words of the pushes (docs/decisions/0021).
 @Suite struct PushingTests {
     private let texts = Request.Push(title: "t", content: "c", payload: "p")
 
@@ -78,7 +78,7 @@ import Testing
         #expect(!machine.call.mayNeedPushes(since: machine.call.revision))
     }
 
-    /// Its members' states stay: who was being rung must stop.
+    /// The members' states stay: a member who was being rung must stop.
     @Test func anEndOwesAPushToWhoWasPending() throws {
         var machine = try invited([bob, carol], pushable: [bob])
         try machine.acceptRequested(.init(callID: machine.call.callID), acting(carol), activeElsewhere: nil)

@@ -5,9 +5,9 @@ import Testing
 /// Section 3 of the protocol: "Races have one winner, and the loser is told which: accept against cancel, accept on two
 /// devices, accept against timeout. The store decides, not arrival order at a replica."
 ///
-/// The store serialises: whoever commits first is judged first, so each order is one test.
+/// The store serialises: the act that is committed first is judged first, so that each order is a test.
 @Suite struct RaceTests {
-    /// What may happen to Bob's invitation in the same instant.
+    /// The acts that may happen to Bob's invitation in the same instant.
     enum Act: String, CaseIterable, CustomTestStringConvertible {
         case acceptOnPhone, acceptOnWeb, rejectOnTablet, cancel, expiry, callerLogout
 
@@ -22,7 +22,7 @@ import Testing
             }
         }
 
-        /// Nil when it was served, or had nobody to answer.
+        /// Returns nil when the act was served, or when the act is no request.
         func perform(in scene: Scene) -> SignalingError? {
             switch self {
             case .acceptOnPhone: return scene.refusal(.accept, by: bob, on: phone)

@@ -3,7 +3,7 @@ import SignalingProtocol
 import Support
 import Testing
 
-/// A step of a random call: one event, with the call before and after it.
+/// A step of a random call: an event, with the call before and after the event.
 struct Moment: Sendable {
     enum Step: Sendable {
         /// A request, and why it was refused.
@@ -29,7 +29,7 @@ struct Moment: Sendable {
         }
     }
 
-    /// As `#expect`, which takes its expression apart and is too slow for this many.
+    /// Checks like `#expect`, which takes its expression apart and is too slow for this number of checks.
     func expect(
         _ condition: Bool, _ meaning: @autoclosure () -> String = "", at location: SourceLocation = #_sourceLocation
     ) {
@@ -42,13 +42,13 @@ struct Moment: Sendable {
 struct RandomCall {
     static let users = [alice, bob, carol, dave, eve]
     private static let steps = 40
-    /// How long we go on about a call that is over.
+    /// The number of steps after the call is over.
     private static let stepsAfterTheEnd = 8
 
     private let scene: Scene
     private var random: SplitMix64
 
-    /// All that happens to the call of this seed.
+    /// Returns all that happens to the call of this seed.
     static func play(seed: UInt64) -> [Moment] {
         var call = RandomCall(seed: seed)
         var moments: [Moment] = []
@@ -102,7 +102,7 @@ struct RandomCall {
             .accept, .accept, .reject, .cancel, .cancel(named), .add(named), .join, .quit, .end, .get,
         ]
         var body = random.pick(bodies)
-        // An end would leave nothing to happen, so it is rare.
+        // An end would leave no further changes, so that ends are rare.
         if body == .end, !random.oneIn(6) { body = .reject }
         let other = random.oneIn(10) ? CallID("other") : nil
         let refusal = scene.refusal(body, by: user, on: device, activeElsewhere: other)
@@ -125,7 +125,7 @@ struct RandomCall {
         }
     }
 
-    /// Some members are heard of, time goes on, perhaps beyond the next deadline, and what is due is served.
+    /// Some members are heard of, time goes on, perhaps beyond the next deadline, and the due deadlines are served.
     private mutating func deadline() -> Moment.Step {
         for user in Self.users where random.oneIn(2) { scene.beat(user) }
         scene.machine.delivered(at: scene.now, next: nil)

@@ -2,9 +2,9 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// What holds of every call, whatever happens to it.
+/// The rules that every call keeps, whatever happens to the call.
 @Suite struct RandomCallTests {
-    /// Played once, judged by every test.
+    /// The calls are played once, and every test judges them.
     static let moments: [Moment] = (1...3000).flatMap(RandomCall.play)
 
     @Test func theRandomCallsMeetEverythingThatCanHappen() {

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// One line of a table: a situation, and the outcome of each request in it.
+/// A line of a table: a situation, and the outcome of each request in the situation.
 struct TableRow: Sendable, CustomTestStringConvertible {
     static let requests = ["accept", "reject", "cancel", "add", "join", "quit", "end", "get"]
 
@@ -13,7 +13,7 @@ struct TableRow: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { situation.joined(separator: " ") }
 
-    /// Reads a table as it is written for people: a heading, then one situation per line.
+    /// Reads a table as it is written for people: a heading, then a line for each situation.
     static func read(_ table: String) -> [TableRow] {
         let lines = table.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
         let width = lines[0].count - requests.count
@@ -27,7 +27,7 @@ struct TableRow: Sendable, CustomTestStringConvertible {
 }
 
 extension TableRow {
-    /// Makes each request in a fresh copy of the situation, and holds its outcome against the table.
+    /// Makes each request in a fresh copy of the situation, and compares its outcome with the table.
     func check(
         _ scene: Scene, by user: UserID, on device: DeviceID = phone, cancelling invitees: [UserID]? = nil,
         blamed: UserID? = nil

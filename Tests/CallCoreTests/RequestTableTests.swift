@@ -4,12 +4,12 @@ import Testing
 
 /// Every (mode, state, request) pair of section 3 of the protocol, allowed and refused.
 ///
-/// What cannot be reached has no line: a common call knows no `quit`, ends only when nobody is pending, and its
-/// invitations expire together.
+/// A situation that cannot be reached has no line: a common call knows no `quit`, ends only when no member is pending,
+/// and its invitations expire together.
 @Suite struct RequestTableTests {
     /// The requests of an invitee, Bob, in each of his states. `elsewhere`: the request comes from another device than
-    /// the one that took the call. `busy`: he was rejected as busy, on no device. The call goes on (`live`), was ended
-    /// by `call.end` (`hungUp`), or by the end rules (`over`).
+    /// the device that took the call. `busy`: he was rejected as busy, on no device. The call goes on (`live`), was
+    /// ended by `call.end` (`hungUp`), or by the end rules (`over`).
     static let invitee = TableRow.read(
         """
         mode     call   bob                accept            reject            cancel     add          join      quit         end          get
@@ -68,8 +68,8 @@ import Testing
         row.check(scene, by: bob, on: bobs.hasSuffix("-elsewhere") ? web : phone)
     }
 
-    /// The requests of the inviter, Alice, who invited Bob alone; `cancel` names him or nobody. `quit` in the second
-    /// column: she left the call (without `autoEnd`).
+    /// The requests of the inviter, Alice, who invited Bob alone; her `cancel` names him or no invitee. `quit` in the
+    /// second column: she left the call (without `autoEnd`).
     static let inviter = TableRow.read(
         """
         mode     call   alice    bob            accept            reject            cancel       add          join      quit         end          get

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CallCore
 
-/// What may be sent again to a device that acknowledges late or not at all (docs/protocol.md, section 5, Slow devices).
+/// The resends to a device that acknowledges late or not at all (docs/protocol.md, section 5, Slow devices).
 struct ResendPacingTests {
     private let phone = DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!)
     private let id = RecordID.call(CallID("a")!)
@@ -70,7 +70,7 @@ struct ResendPacingTests {
         #expect(pacing.allows(candidate("b", createdAt: 2), to: target, now: 3_000))
     }
 
-    /// It was acknowledged at another coordinator, or is over.
+    /// The leader was acknowledged at another coordinator, or is over.
     @Test func aLeaderThatIsNotSentAgainKeepsNobodyWaitingForLong() {
         var pacing = ResendPacing()
         pacing.sentAgain(candidate("a"), to: target, now: 1_000)
@@ -94,7 +94,7 @@ struct ResendPacingTests {
         #expect(pacing.allows(next, to: target, now: 1_000 + 2_000))
     }
 
-    /// A device that reads as fast as it is sent has no use for a limit.
+    /// A device that reads as fast as it is sent needs no limit.
     @Test func aMessageThatIsAcknowledgedGivesItsBytesBack() {
         var pacing = ResendPacing()
         func message(_ number: Int) -> ResendPacing.Candidate {
@@ -112,7 +112,7 @@ struct ResendPacingTests {
         }
     }
 
-    /// More devices than are remembered are not paced: they lose nothing.
+    /// Devices beyond the bound of the memory are not paced: they lose no message.
     @Test func memoryIsBounded() {
         var pacing = ResendPacing()
         func target(_ number: Int) -> ResendPacing.Target { .init(UserID("u\(number)")!, phone.deviceID) }

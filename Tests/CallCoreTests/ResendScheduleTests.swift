@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    // The schedule counts from the change that is owed, or from the device's coming online.
+    // The schedule counts from the owed change, or from the device's coming online.
 
     @Test func everyChangeBeginsTheScheduleAnew() throws {
         let scene = try Scene(.common, [bob, carol])
@@ -68,7 +68,7 @@ import Testing
         #expect(scene.call.resendEnd(cancelled, for: view) == scene.now + 60 * seconds)
     }
 
-    // What the coordinator tells the machine about deliveries.
+    // The coordinator tells the machine these facts about deliveries.
 
     @Test func theNextDeadlineIsTheEarlierOfResendAndTransition() throws {
         let scene = try Scene { $0.timeout = 10 }

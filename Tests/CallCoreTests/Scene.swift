@@ -6,18 +6,18 @@ let alice = UserID("alice")!
 let bob = UserID("bob")!
 let carol = UserID("carol")!
 let dave = UserID("dave")!
-/// Never invited to anything.
+/// Eve is never invited to a call.
 let eve = UserID("eve")!
 let phone = DeviceID("phone")!
 let web = DeviceID("web")!
 let tablet = DeviceID("tablet")!
 let seconds: Milliseconds = 1000
 
-/// One call in virtual time. Alice invites on her phone; every act happens at `now`, which only `pass` moves.
+/// A call in virtual time. Alice invites on her phone; every act happens at `now`, which only `pass` moves.
 final class Scene {
     var machine: CallMachine
     var now = Scene.start
-    /// When the devices in the call were last heard of; only `beat` writes it.
+    /// When the devices in the call were last heard of; only `beat` writes these times.
     var heard: [UserID: Milliseconds] = [:]
     var listeningSince: Milliseconds = 0
     var isInviterOnline = false
@@ -55,7 +55,7 @@ final class Scene {
         requests = scene.requests
     }
 
-    /// The same situation once more, to go another way from here.
+    /// Returns the same situation once more, so that a test can go another way from here.
     func copy() -> Scene { Scene(of: self) }
 
     // MARK: Requests
@@ -89,7 +89,8 @@ final class Scene {
         return []
     }
 
-    /// Why the service refuses a request; nil when it does not. A refused request must change nothing.
+    /// Returns why the service refuses a request; nil when the service serves the request. A refused request must
+    /// change nothing.
     func refusal(
         _ body: Request.Body, by user: UserID, on device: DeviceID = phone, activeElsewhere: CallID? = nil,
         at location: SourceLocation = #_sourceLocation
@@ -134,13 +135,13 @@ final class Scene {
 
     // MARK: Acks, heartbeats, presence
 
-    /// A device acknowledges the present revision, or an earlier one. Returns whether that changed the call.
+    /// A device acknowledges the present revision, or an earlier revision. Returns whether the ack changed the call.
     @discardableResult
     func ack(_ user: UserID, _ revision: Int? = nil) -> Bool {
         machine.acknowledged(by: user, revision: revision ?? call.revision, now: now)
     }
 
-    /// Something about the call was heard from the member's device.
+    /// The service hears of the call from these members' devices.
     func beat(_ users: UserID...) {
         for user in users { heard[user] = now }
     }
@@ -159,7 +160,7 @@ final class Scene {
 
     // MARK: Time
 
-    /// Time goes on, and every deadline is served at its very moment. Resends are left out: nobody listens.
+    /// Time goes on, and every deadline is served at its very moment. Resends are left out, since no device listens.
     func pass(_ duration: Milliseconds) {
         let end = now + duration
         machine.delivered(at: now, next: nil)
@@ -194,7 +195,7 @@ final class Scene {
         return call.delivery(to: view, now: now, settings: machine.settings)?.name
     }
 
-    /// The event as it would be sent to that device now.
+    /// Returns the event as the service would send it to that device now.
     func event(
         _ user: UserID, on device: DeviceID = phone, acked: Int = 0
     ) -> Event? {
@@ -206,11 +207,11 @@ final class Scene {
 }
 
 extension CallMachine.Invitees {
-    /// Everybody may be invited, and nobody has a profile.
+    /// Every user may be invited, and no user has a profile.
     static let plain = Self(profiles: [:], unregistered: [], limited: [], withheld: [], pushable: nil)
 }
 
-/// Requests about the one call of a scene.
+/// Requests about the only call of a scene.
 extension Request.Body {
     static let accept = Request.Body.accept(.init(callID: CallID("call-1")!))
     static let reject = Request.Body.reject(.init(callID: CallID("call-1")!))
@@ -230,6 +231,6 @@ extension Request.Body {
 }
 
 extension Event {
-    /// The users whose changes it reports, in order.
+    /// The users whose changes the event reports, in order.
     var changed: [UserID] { changes.map(\.userID) }
 }

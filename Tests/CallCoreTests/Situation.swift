@@ -2,14 +2,14 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Brings a call into a situation of the tables by events alone, so that each situation is one that can happen.
+/// Brings a call into a situation of the tables by events alone, so that each situation can happen.
 enum Situation {
     /// Bob, invited with Carol by Alice, in the named state; the call then goes on or ends.
     static func invitee(mode: String, call: String, state: String) throws -> Scene {
         let scene = try Scene(CallMode(rawValue: mode)!, [bob, carol], busy: state == "busy" ? [bob] : []) { invite in
             invite.notReceivedCheck = state == "notYetReceived"
             invite.ifBusy = state == "busy" ? .reject : .ring
-            // Before anybody becomes silent for too long.
+            // The invitation expires before any member becomes silent for too long.
             invite.timeout = state == "timeout" ? 10 : 60
         }
         if state == "timeout" { try scene.accept(carol) }
@@ -31,7 +31,7 @@ enum Situation {
             invite.autoEnd = !staysLive
             invite.timeout = invitee == "timeout" ? 10 : 60
         }
-        // In an advanced call that ends by itself, Alice's leaving is what ends it.
+        // In an advanced call that ends by itself, Alice ends the call by leaving.
         if own == "quit", call == "over", invitee == "cancelled" {
             try scene.quit(alice)
         } else {
@@ -73,7 +73,7 @@ enum Situation {
         if scene.call.isLive { try scene.quit(scene.state(carol) == .accepted ? carol : alice) }
     }
 
-    /// The situation is what the table calls it.
+    /// Checks that the situation is the situation that the table names.
     private static func checked(_ scene: Scene, _ user: UserID, _ state: String, _ call: String) throws -> Scene {
         let plain = state == "busy" ? "rejected" : String(state.prefix { $0 != "-" })
         try #require(scene.state(user)?.rawValue == plain)

@@ -39,7 +39,7 @@ import Testing
             found += page.entries
             place = page.next
             pages += 1
-            // What is added meanwhile does not move the pages.
+            // Entries that are added meanwhile do not move the pages.
             try add([entry(now + 100 + Int64(pages), "new\(pages)")], to: store)
         } while place != nil
         #expect(pages == 3)
@@ -154,7 +154,7 @@ import Testing
         #expect(full?.users.count == DisabledUsers.most)
         #expect(full?.adding(UserID("more")!) == nil)
         #expect(full?.adding(UserID("last")!) == full, "who is disabled already stays so")
-        // Each of these bytes takes six in JSON.
+        // Each of these bytes takes six bytes in JSON.
         let long = (0..<1_100).map { UserID("\($0)-" + String(repeating: "\u{1}", count: 59))! }
         #expect(DisabledUsers(Set(long)).adding(UserID("more")!) == nil)
     }

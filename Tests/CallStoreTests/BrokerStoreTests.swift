@@ -8,7 +8,7 @@ import Testing
 @Suite struct BrokerStoreTests {
     private let a = "a:1883", b = "[::1]:1883"
 
-    /// A report that has heard these brokers so many milliseconds ago.
+    /// A report of a coordinator that heard each broker this number of milliseconds ago.
     private func report(
         _ heard: (String, Milliseconds)..., by coordinator: String = "one", finished: [BrokerReport.RollCallName] = []
     ) -> BrokerReport {
@@ -29,7 +29,7 @@ import Testing
         #expect(try test.store.report(report((a, 0), (b, 3_000))).away == [])
         #expect(try test.isReachable(alicePhone))
         #expect(try test.store.report(report((a, 0), (b, 3_000), by: "two")).away == [])
-        // The broker is silent meanwhile: its message from before is by now older than the patience.
+        // The broker is silent meanwhile: its former message is by now older than the patience.
         let fresh = try kind.open()
         try online(alicePhone, at: b, in: fresh)
         try online(bobPhone, at: a, in: fresh)

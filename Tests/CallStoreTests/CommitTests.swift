@@ -7,7 +7,7 @@ import Testing
 @testable import CallStore
 @testable import RedisStore
 
-/// What every store promises of commits and claims.
+/// The promises of every store about commits and claims.
 @Suite struct CommitTests {
     @Test(arguments: StoreKind.allCases)
     func whatWasCommittedIsLoaded(kind: StoreKind) throws {
@@ -51,8 +51,8 @@ import Testing
             try test.load("a")
                 == StoredRecord(.call(CallID("a")!), version: 2, record: .call(call("a", media: "voice"))))
         #expect(try test.due(before: .max).isEmpty)
-        // With Redis, claims and index entries are steps of their own before the commit: whoever reads them looks at
-        // the call that they name.
+        // With Redis, claims and index entries are written in steps of their own before the commit: a reader of such an
+        // entry looks at the call that the entry names.
         guard !kind.isRedis else { return }
         #expect(try test.holder(.activeCall(of: alice)) == nil)
         #expect(try test.calls(carol).isEmpty)
@@ -162,7 +162,8 @@ import Testing
         #expect(try test.holder(claim) == "a")
     }
 
-    /// Whoever decided it stood still since: by now it may be about a time that others have gone past.
+    /// The coordinator that decided the commit stood still since: by now other coordinators may have gone past the
+    /// commit's time.
     @Test(arguments: StoreKind.allCases)
     func aCommitIsRefusedAfterItsTime(kind: StoreKind) throws {
         let test = try kind.open()
@@ -174,7 +175,7 @@ import Testing
         #expect(try test.load("c")?.version == 1)
     }
 
-    /// The clock of whoever decided it is ahead of the store's.
+    /// The clock of the coordinator that decided the commit is ahead of the store's clock.
     @Test(arguments: StoreKind.allCases)
     func aCommitIsRefusedBeforeItsTime(kind: StoreKind) throws {
         let test = try kind.open()
@@ -183,14 +184,14 @@ import Testing
         #expect(try test.load("early") == nil)
     }
 
-    /// Giving a claim up is waited for by nobody: it must not take what the same call has taken since.
+    /// No request waits for the release of a claim: a release must not take a claim that the same call has taken since.
     @Test func aClaimThatWasTakenAgainIsNotGivenUpByALateRelease() throws {
         let server = try RedisServer.shared.get()
         let prefix = "test-\(UUID().uuidString)"
         let test = StoreUnderTest(RedisCallStore(address: server.address, prefix: prefix)) { _ in }
         let claim = Claim.activeCall(of: alice)
         try test.write(call("a")) { $0.claims = [claim] }
-        // Taken again by the next commit, before the release of an earlier one arrives.
+        // The next commit takes the claim again, before the release of an earlier commit arrives.
         try test.write(call("a"), over: 1) { $0.claims = [claim] }
         try server.release(claim, prefix: prefix, callID: "a", version: 0)
         #expect(try test.holder(claim) == "a")
@@ -236,15 +237,15 @@ import Testing
         #expect(outcome == .committed(version: 2))
     }
 
-    /// Where a claim is taken before the commit, a commit that fails leaves it behind. Whoever wants the claim bumps that call's
-    /// version, and then expects the claim as it saw it: if the call has taken it again meanwhile, for a commit that
-    /// counts, that is another holder.
+    /// Where a claim is taken before the commit, a commit that fails leaves the claim behind. A coordinator that wants
+    /// the claim raises that call's version, and then expects the claim as it saw the claim: if the call has taken the
+    /// claim again meanwhile, for a commit that counts, the call is another holder.
     @Test(arguments: StoreKind.allCases)
     func aHolderThatTookItsClaimAgainIsAnotherOne(kind: StoreKind) throws {
         let test = try kind.open()
         let claim = Claim.activeCall(of: alice)
         for id in ["a", "b"] { try test.write(call(id)) }
-        // It was fenced: the claim is taken, if the store does that first, and the commit fails.
+        // The call was fenced: a store that takes the claim first has taken it, and the commit fails.
         try test.write(call("a"), over: 1)
         #expect(try test.write(call("a"), over: 1) { $0.claims = [claim] } == .conflict)
         let seen = try test.store.holders(of: [claim])[0]

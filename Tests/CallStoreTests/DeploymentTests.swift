@@ -8,12 +8,12 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// A store belongs to one deployment.
+/// A store belongs to a single deployment.
 @Suite struct DeploymentTests {
     private let file = TemporaryFile()
     private let prefix = "test-\(UUID().uuidString)"
 
-    /// Opens the one store of this test in the name of `root`.
+    /// Opens the only store of this test in the name of `root`.
     private func open(_ kind: StoreKind, _ root: String?, takesOver: Bool = false) throws -> BlockingStore {
         let stamp = root.map { DeploymentStamp(topicRoot: $0, takesOver: takesOver) }
         switch kind {
@@ -29,7 +29,7 @@ import Testing
 
     @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func aStoreBelongsToWhoOpensItFirst(_ kind: StoreKind) throws {
-        // Whoever only looks on stamps nothing.
+        // A process that opens the store without a name stamps nothing.
         try StoreUnderTest(open(kind, nil).store) { _ in }.write(call("a"))
         for _ in 0..<2 { #expect(try open(kind, "first").load([CallID("a")!])[0] != nil) }
         let refusal = #expect(throws: StoreError.self) { try open(kind, "second") }
@@ -37,11 +37,11 @@ import Testing
         for part in ["\"first\"", "\"second\"", "--take-over-store"] {
             #expect(refusal?.description.contains(part) == true)
         }
-        // What was refused has changed nothing.
+        // The refused process has changed nothing.
         #expect(try open(kind, "first").load([CallID("a")!])[0] != nil)
     }
 
-    /// They are two topics.
+    /// The two spellings are two topics.
     @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func twoSpellingsOfOneLetterAreTwoDeployments(_ kind: StoreKind) throws {
         _ = try open(kind, "caf\u{E9}")
@@ -56,7 +56,7 @@ import Testing
         #expect(throws: Never.self) { try open(kind, "second") }
     }
 
-    /// Two deployments that both say so must not take the store from each other with each connection.
+    /// Two deployments that both demand the takeover must not take the store from each other with each connection.
     @Test func aStoreIsTakenOverOnlyOnce() throws {
         let address = try RedisServer.shared.get().address
         let connection = try RedisConnection(address, timeout: 1000)
@@ -67,7 +67,7 @@ import Testing
         #expect(throws: Never.self) { try other.check(connection, address) }
     }
 
-    /// A connection that breaks in the middle leaves it to the next one.
+    /// When a connection breaks in the middle of the takeover, the next connection takes the store over.
     @Test func aTakeoverThatWasNotWrittenIsTriedAgain() throws {
         let address = try RedisServer.shared.get().address
         let connection = try RedisConnection(address, timeout: 1000)
@@ -89,7 +89,7 @@ import Testing
         RedisDeployment(DeploymentStamp(topicRoot: root, takesOver: true), prefix: prefix)
     }
 
-    /// As a restart with an old file, or another server at the address.
+    /// A restart with an old file, or another server at the address, changes the stamp.
     @Test func theStampIsLookedAtWithEachConnection() throws {
         let server = try RedisServer()
         let store = BlockingStore(
@@ -103,7 +103,7 @@ import Testing
 
     // MARK: The format
 
-    /// What builds before 0.2.0 wrote, and a later version.
+    /// The entries are from builds before 0.2.0, and from a later version.
     @Test(arguments: ["0:1790000000000:0:0:0", "", "2 0:1790000000000:0:0:0", "99 whatever comes"])
     func aRedisInAnotherFormatIsRefusedByNameAndLeftAlone(entry: String) throws {
         let server = try RedisServer()
@@ -122,7 +122,7 @@ import Testing
         #expect(try contents(of: server) == before)
     }
 
-    /// It would write what the later one does not expect.
+    /// The store would write records that the later version does not expect.
     @Test func whoServesARedisLearnsThatALaterVersionHasBegunWithIt() throws {
         let server = try RedisServer()
         let store = BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
@@ -135,7 +135,8 @@ import Testing
         }
     }
 
-    /// While somebody serves it: its keys must not look like those of a build that wrote no format.
+    /// Redis is emptied while a store serves it: the new keys must not look like the keys of a build that wrote no
+    /// format.
     @Test func aRedisThatIsEmptiedGetsItsFormatAgain() throws {
         let server = try RedisServer()
         let store = BlockingStore(RedisCallStore(address: server.address, prefix: prefix))

@@ -8,8 +8,8 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// What stores write is written down in Tests/StoreFormats, a file for each format: whoever changes what is written learns here that the
-/// format needs another number (docs/decisions/0028).
+/// Tests/StoreFormats has a file for each format, with the records that stores write: a change of these records fails
+/// here, and so tells that the format needs another number (docs/decisions/0028).
 @Suite struct FormatTests {
     private let file = TemporaryFile()
 
@@ -26,7 +26,7 @@ import Testing
         let store = RedisCallStore(address: server.address, stamp: DeploymentStamp(topicRoot: "root"))
         let test = StoreUnderTest(store) { _ in }
         try fill(test)
-        // What nobody waits for has arrived when what comes after it was answered.
+        // Writes without an answer have arrived when a later command was answered.
         try test.store.lookAtClock()
         try expect(try contents(of: server), in: "redis-\(RedisFormat.format.number)", of: "RedisFormat")
     }
@@ -52,7 +52,7 @@ import Testing
 
     private static let now: Milliseconds = 1_790_000_000_000
 
-    /// With every field, also those that are seldom written.
+    /// A call with every field, also fields that are seldom written.
     private static let fullCall = #"""
         {"rev":9,"mode":"advanced","state":"active","media":"video","inviter":"alice","created":1790000000001,"accepted":1790000000002,
         "ended":1790000000003,"endReason":"hangup","endedBy":"alice","timeout":60,"data":"call","join":"anyone","autoEnd":false,
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    /// The fields that hold nothing.
+    /// Returns the names of the fields that hold nothing.
     private func missing(in part: Any) -> [String] {
         Mirror(reflecting: part).children.filter {
             let value = Mirror(reflecting: $0.value)
@@ -106,7 +106,7 @@ import Testing
         try test.outbox.keep([endpoint])
         try test.outbox.note("HTTP 500", of: app, at: "https://x/app")
         try fillRecords(test, app)
-        // One waits to be tried again, one is dead, one is held.
+        // An entry waits to be tried again, another is a dead letter, and the third is held.
         let items = try test.outbox.claim(app, by: worker, limit: 10, near: nil)
         #expect(items.count == 3)
         for item in items {
@@ -213,7 +213,7 @@ import Testing
         for table in names {
             let columns = try database.query("SELECT name FROM pragma_table_info(?)", .text(table)) { $0.text(0) }
             let values = columns.map { column in
-                // Of random bytes.
+                // The secret consists of random bytes, of which only the length is listed.
                 if column == "secret" { return "' secret=' || length(secret) || ' bytes'" }
                 return "' \(column)=' || coalesce(CAST(\(column) AS TEXT), 'NULL')"
             }

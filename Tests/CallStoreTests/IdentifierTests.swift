@@ -6,7 +6,7 @@ import Testing
 
 /// Section 1 of the protocol: "Ids are compared as bytes: no normalisation."
 @Suite struct IdentifierTests {
-    /// Pairs that some comparison or other would hold equal.
+    /// Pairs that some comparison would hold equal.
     static let pairs: [(UserID, UserID)] = [
         (UserID("Z\u{fc}rich")!, UserID("Zu\u{308}rich")!),
         (UserID("\u{212B}")!, UserID("\u{C5}")!),

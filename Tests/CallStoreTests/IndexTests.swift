@@ -4,7 +4,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
-/// What every store promises of its indexes: due deadlines, a user's calls, cleaning.
+/// The promises of every store about its indexes: due deadlines, a user's calls, cleaning.
 @Suite struct IndexTests {
     // Deadlines
 
@@ -115,7 +115,7 @@ import Testing
         #expect(try test.history(bob) == ["c6", "c5", "c4"])
     }
 
-    /// Calls "c1", "c2" and so on, one after the other.
+    /// Writes the calls "c1", "c2" and so on, one after another.
     private func writeEnded(_ count: Int, into test: StoreUnderTest) throws {
         for number in 1...count {
             let created = Milliseconds(number) * 100
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    /// A store may look after its lists now and then, and not at each call, whoever else calls in between.
+    /// A store may look after its lists now and then instead of at each call, also while other users call.
     @Test(arguments: StoreKind.allCases)
     func whatIsBeyondTheCapIsNeverListedAndRemovedInTheEnd(kind: StoreKind) throws {
         let test = try kind.open(historyPerUser: 10)
@@ -164,8 +164,8 @@ import Testing
         #expect(try test.history(alice) == ["c5", "c4", "live"])
     }
 
-    /// "200 ended calls per user": live calls do not use it up. Otherwise a call that has just ended is no longer
-    /// found, and its end never told.
+    /// "200 ended calls per user": live calls do not use this number up. Otherwise a call that has just ended would no
+    /// longer be found, and its end would never be told.
     @Test(arguments: StoreKind.allCases)
     func liveCallsDoNotCountAsHistory(kind: StoreKind) throws {
         let test = try kind.open(historyPerUser: 2)
@@ -175,7 +175,8 @@ import Testing
         #expect(try test.calls(alice) == ["live3", "live2", "live1", "old"])
     }
 
-    /// A call stands in the lists of those who take part: not of somebody whose invitation is withheld.
+    /// A call stands in the lists of the users who take part, and not in the list of a user whose invitation is
+    /// withheld.
     @Test(arguments: StoreKind.allCases)
     func anEntryComesAndGoesWithItsUsersPart(kind: StoreKind) throws {
         let test = try kind.open()
@@ -202,7 +203,7 @@ import Testing
 
     // Cleaning
 
-    /// What is new takes nothing over from what was there before it.
+    /// A new record takes nothing over from the former record under its id.
     @Test(arguments: [StoreKind.memory, .sqlite])
     func ofWhatIsRemovedNothingIsLeftForTheNextCall(kind: StoreKind) throws {
         let test = try kind.open()
@@ -243,7 +244,7 @@ import Testing
         ]).forEach { #expect($0 == .committed(version: 1)) }
         #expect(try test.store.clean(limit: 100) == 0)
         try test.pass(10_000)
-        // Redis removes by itself, and forgets what is gone from a list when the next call ends.
+        // Redis removes expired records by itself, and forgets a removed call in a list when the next call ends.
         let cleaned = kind.isRedis ? 0 : 2
         #expect(try test.store.clean(limit: 100) == cleaned)
         #expect(try test.load("over") == nil)

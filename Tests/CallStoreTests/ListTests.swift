@@ -32,7 +32,7 @@ import Testing
 
     @Test func aLostCommitTakesBackWhatItEntered() throws {
         #expect(try store.commit([commit(call("a", [alice, bob]))]) == [.committed(version: 1)])
-        // The same id, invited to somebody else: as many times as somebody likes.
+        // Another user is invited under the same id, again and again.
         for number in 0..<50 {
             let other = call("a", [alice, carol], createdAt: 2_000 + Milliseconds(number))
             #expect(try store.commit([commit(other)]) == [.conflict])
@@ -42,7 +42,7 @@ import Testing
         #expect(try live(bob) == [CallID("a")!])
     }
 
-    /// Redis goes away while a lost commit's entry is taken back: what was committed beside it stands.
+    /// Redis goes away while the entry of a lost commit is taken back: the other commit of the same write stands.
     @Test func whatCannotBeTakenBackDoesNotUndoWhatWasCommitted() throws {
         let lost = commit(call("a", [alice, bob]))
         let won = Commit(.call(CallID("b")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
@@ -59,7 +59,8 @@ import Testing
         #expect(try live(bob) == [CallID("a")!])
     }
 
-    /// Its coordinator died between the entry and the commit, or between the commit and the entry of the end.
+    /// The coordinator of the entry died between the entry and the commit, or between the commit and the entry of the
+    /// end.
     @Test func whatADeadCoordinatorLeftIsPutRight() throws {
         let long = try store.now() - 60_000
         for number in 0..<300 { try enter("gone-\(number)", of: bob, at: long) }
@@ -83,7 +84,7 @@ import Testing
         #expect(Set(history) == ["lives", "ended"])
     }
 
-    /// The commit to which it belongs may be on its way.
+    /// The commit to which the entry belongs may be on its way.
     @Test func aYoungEntryIsLeftAlone() throws {
         try enter("soon", of: bob, at: try store.now())
         #expect(try store.tidyCalls(of: bob) == 0)

@@ -4,7 +4,7 @@ import FuzzEntries
 import SignalingProtocol
 import Testing
 
-/// The index of what is live, from which metrics read.
+/// The index of live calls and invitations, from which metrics read.
 @Suite struct LiveCountsTests {
     @Test(arguments: StoreKind.allCases)
     func liveCallsAndTheirPendingInvitationsAreCounted(kind: StoreKind) throws {
@@ -46,7 +46,7 @@ import Testing
         #expect(try test.store.liveCounts().devices == 0)
     }
 
-    /// An older version ends calls and knows of no index.
+    /// An older version ends calls without a change of the index.
     @Test(arguments: StoreKind.allCases.filter { $0 != .memory })
     func callsThatAnOlderVersionHasEndedAreForgotten(kind: StoreKind) throws {
         let test = try kind.open()

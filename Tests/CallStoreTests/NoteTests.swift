@@ -4,7 +4,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
-/// What every store promises of acks and heartbeats, which are merged beside the calls.
+/// The promises of every store about acks and heartbeats, which are merged beside the calls.
 @Suite struct NoteTests {
     private let id = CallID("a")!
 

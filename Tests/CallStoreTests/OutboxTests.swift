@@ -6,7 +6,7 @@ import Testing
 
 @testable import CallStore
 
-/// What is owed to endpoints, in every store (docs/decisions/0019).
+/// The outbox of each endpoint, in every store (docs/decisions/0019).
 @Suite struct OutboxTests {
     private let app = EndpointName("app")!
     private let other = EndpointName("other")!
@@ -20,7 +20,7 @@ import Testing
         return test
     }
 
-    /// Writes revision `number` of a call, and owes it to the endpoints.
+    /// Writes these revisions of a call, with an outbox entry of each revision for each endpoint.
     private func owe(
         _ test: StoreUnderTest, _ id: String, _ numbers: ClosedRange<Int>, to names: [EndpointName]
     ) throws {
@@ -150,7 +150,7 @@ import Testing
         #expect(try test.outbox.count(app).dead == 0 && test.outbox.count(app).waiting == 3)
     }
 
-    /// Behind it waits one that was tried often, and is not due for long.
+    /// Behind the dead letter waits an entry that was tried before, and is not due for long.
     @Test(arguments: StoreKind.allCases)
     func aDeadLetterThatGoesFirstIsDueAtOnceAndUntried(kind: StoreKind) throws {
         let test = try open(kind)
@@ -177,7 +177,7 @@ import Testing
         _ = try settle(test, item, .givenUp, by: one)
         try test.outbox.forget(app)
         #expect(try !test.outbox.endpoints().contains { $0.name == app })
-        // A coordinator that has not read of it yet.
+        // A coordinator that has not read of the removal yet writes this entry.
         try owe(test, "b", 1...1, to: [app])
         while try test.outbox.clear(app) {}
         try test.outbox.keep([endpoint])
@@ -216,7 +216,7 @@ import Testing
         }
         try settleDown()
         var count = try test.outbox.count(app)
-        // A store on several machines holds each of its parts to its share.
+        // A store on several machines bounds each of its parts to the part's share.
         #expect(count.waiting <= 10 && count.dead == loss.becameDead && count.waiting + count.dead == 40)
         #expect(loss.becameDead >= 30)
         bounds.deadLetters = 5
@@ -229,7 +229,8 @@ import Testing
         #expect(try test.outbox.count(app).waiting == 0)
     }
 
-    /// Twenty users with a revision each, half of them dead letters, and one with sixty large ones in two calls, which are later.
+    /// Returns a store with twenty users with an entry each, half of them dead letters, and another user with sixty
+    /// large, later entries in two calls.
     private func flooded(_ kind: StoreKind) throws -> StoreUnderTest {
         let test = try open(kind)
         for number in 1...20 { try owe(test, "o\(number)", by: UserID("other\(number)")!, 1...1, bytes: 10) }
@@ -274,7 +275,7 @@ import Testing
         #expect(try test.outbox.count(app).dead == 10, "the others' dead letters are kept")
         let items = try claim(test, two)
         #expect(items.count { $0.id.string.hasPrefix("o") } == 10, "and so is what waits of the others")
-        // Of a line the first have gone, and what follows is in its order.
+        // The first entries of a line have gone, and the remaining entries stand in their order.
         var left = 0
         for var item in items where !item.id.string.hasPrefix("o") {
             #expect(item.number > 1)
@@ -308,19 +309,19 @@ import Testing
         let dead = try test.outbox.deadLetters(app, since: 0, limit: 99)
         #expect(dead.count { $0.id.string.hasPrefix("o") } == 10)
         let kept = dead.count { $0.id.string == "f" }
-        // Redis keeps the user's two calls in two partitions, and takes from both.
+        // Redis keeps the user's two calls in two partitions, and takes entries from both.
         #expect(kind.isRedis ? (9..<15).contains(kept) : kept == 15 - loss.deleted)
         let waiting = try claim(test, two)
         #expect(waiting.first { $0.id.string == "f" }?.number == 16, "dead letters go before what waits")
         for item in waiting { _ = try settle(test, item, .released, by: two) }
         #expect(try test.outbox.replay(dead.filter { $0.id.string == "f" }, of: app) == kept)
-        // What was replayed still counts with its owner.
+        // The replayed entries still count with their owner.
         _ = try settleDown(test, OutboxBounds(bytes: bytes / 2))
         #expect(try test.outbox.count(app).dead == 10)
         #expect(try test.outbox.count(app).bytes <= bytes / 2)
     }
 
-    /// The counts of users end with what they count, also where a worker held it meanwhile.
+    /// The counts of users end with the counted entries, also where a worker held the entry meanwhile.
     @Test(arguments: StoreKind.allCases)
     func whatWasTakenCountsForNobody(kind: StoreKind) throws {
         let test = try flooded(kind)
@@ -337,7 +338,7 @@ import Testing
         #expect(items.contains { $0.id.string == "i" && $0.number == 1 }, "Carol has more than Alice")
     }
 
-    /// What a worker has claimed is on its way.
+    /// An entry that a worker has claimed is on its way.
     @Test(arguments: StoreKind.allCases)
     func whatIsClaimedIsLeftAloneAndOthersDoNotPayForIt(kind: StoreKind) throws {
         let test = try flooded(kind)
@@ -424,7 +425,7 @@ import Testing
         #expect(try last() == [nil, nil], "it was forgotten")
     }
 
-    /// Every store is held to the rule by what may happen in any order.
+    /// Random steps in any order compare every store with the rule, which is the memory store.
     @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
         for seed in 1...12 as ClosedRange<UInt64> {
@@ -451,7 +452,7 @@ import Testing
                     try owe(rule, id, next...last, to: names)
                 case 3:
                     let name = [app, other].randomElement(using: &random)!
-                    // As a worker does: whose lease is over goes on as another one.
+                    // A worker whose lease is over goes on as another worker.
                     guard try rule.outbox.renew(worker), try test.outbox.renew(worker) else {
                         workers[number] = WorkerID("\(worker)'")
                         continue
@@ -495,6 +496,6 @@ import Testing
 }
 
 extension StoreUnderTest {
-    /// The outbox, whose answers are waited for.
+    /// The outbox; its functions wait for the answers.
     var outbox: BlockingOutbox { BlockingOutbox(store) }
 }

@@ -293,7 +293,7 @@ import Testing
         #expect(listed == [[bobPhone], [], [alicePhone, aliceWeb]])
     }
 
-    // Every store is held to the rule, `UserPresence`, by what may happen in any order.
+    // Random steps in any order compare every store with the rule, `UserPresence`.
 
     @Test(arguments: StoreKind.allCases)
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
@@ -307,7 +307,8 @@ import Testing
             var now: Milliseconds = 1_790_000_000_000
             let began = ContinuousClock.now
             for step in 1...80 {
-                // Never the same moment twice: whoever of two was silent longest is for each store to say.
+                // The same moment never comes twice: each store chooses which of two equally silent devices was silent
+                // longest.
                 let passed = [1_000, 1_000, 20_000, 60_000, 200_000].randomElement(using: &random)! as Milliseconds
                 now += passed
                 try test.pass(passed)
@@ -315,7 +316,7 @@ import Testing
                 var session = DeviceSession(
                     device, id: ["", "s1", "s2"].randomElement(using: &random)!,
                     broker: [nil, "a:1", "b:1"].randomElement(using: &random)!)
-                // The store's time is another time than that of the rule.
+                // The store's time differs from the rule's time.
                 let age = [nil, 0, 0, 30_000].randomElement(using: &random)! as Milliseconds?
                 let place: Comment = "\(kind), seed \(seed), step \(step)"
                 switch random.next() % 5 {
@@ -325,7 +326,7 @@ import Testing
                     let time = try test.store.now()
                     session.received = age.map { time - $0 }
                     #expect(try test.store.cameOnline([session], policy: policy) == [expected], place)
-                // When a store forgets a device beyond its expiry is for each store to say.
+                // Each store chooses when it forgets a device beyond its expiry.
                 case 2...3 where rule.devices.contains { $0.device == device && $0.seen + policy.lease <= now }:
                     continue
                 case 2...3:
@@ -336,14 +337,14 @@ import Testing
                     try test.store.renew([device])
                 }
                 let time = try test.store.now()
-                // Those that are offline as well: how many are remembered is part of the rule.
+                // The comparison includes offline devices: the number of remembered devices is part of the rule.
                 let found = try test.store.devices(of: [alice])[0].filter { $0.seen + policy.lease > time }
                 let expected = rule.devices.filter { $0.seen + policy.lease > now }
                 #expect(found.map(\.isOnline) == expected.map(\.isOnline), place)
                 #expect(found.map(\.device) == expected.map(\.device), place)
                 #expect(found.map(\.session) == expected.map(\.session), place)
                 #expect(found.map(\.broker) == expected.map(\.broker), place)
-                // The stores' own time goes on meanwhile.
+                // The time of the stores goes on meanwhile.
                 let elapsed = Milliseconds((ContinuousClock.now - began) / .milliseconds(1)) + 1
                 for (found, expected) in zip(found, expected) {
                     #expect((0...elapsed).contains((time - found.since) - (now - expected.since)), place)

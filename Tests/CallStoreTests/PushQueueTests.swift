@@ -6,7 +6,7 @@ import Testing
 
 @testable import CallStore
 
-/// Calls because of which somebody may have to be woken, in every store (docs/decisions/0021).
+/// The queue of calls for which a device may have to be woken, in every store (docs/decisions/0021).
 @Suite struct PushQueueTests {
     private let one = WorkerID("one")
     private let two = WorkerID("two")
@@ -43,7 +43,7 @@ import Testing
         #expect(try settle(test, "a", by: one) == .void)
     }
 
-    /// Beside what is owed to endpoints, which has keys of its own in the same step.
+    /// The commit writes a queue entry beside outbox entries, which have keys of their own in the same step.
     @Test(arguments: StoreKind.allCases)
     func aCommitMayOweBoth(kind: StoreKind) throws {
         let test = try kind.open()
@@ -117,7 +117,8 @@ import Testing
         #expect(try settle(test, "a", by: two) == .done, "the mark is gone: it looks at everything anyway")
     }
 
-    /// Who stood still between its reading and this would undo what whoever has taken the call since has written.
+    /// A worker that stood still between its reading and this note would undo a note of the worker that has taken the
+    /// call since.
     @Test(arguments: StoreKind.allCases)
     func howFarAPushIsIsWrittenByWhoeverHoldsTheCall(kind: StoreKind) throws {
         let test = try kind.open()
@@ -184,7 +185,7 @@ import Testing
         }
         #expect(try test.pushes.bound(most: 40) == 0)
         let forgotten = try test.pushes.bound(most: 10)
-        // A store on several machines holds each of its parts to its share.
+        // A store on several machines bounds each of its parts to the part's share.
         #expect(kind.isRedis ? forgotten >= 30 : forgotten == 30)
         #expect(try test.pushes.count().calls == 40 - forgotten)
         guard !kind.isRedis else { return }
@@ -276,7 +277,7 @@ import Testing
                     try enter(test, id)
                     try enter(rule, id)
                 case 3:
-                    // As a worker does: whose lease is over goes on as another one.
+                    // A worker whose lease is over goes on as another worker.
                     guard try rule.pushes.renew(worker), try test.pushes.renew(worker) else {
                         workers[number] = WorkerID("\(worker)'")
                         continue
@@ -299,7 +300,8 @@ import Testing
                 }
                 let found = try test.pushes.count()
                 #expect(try found.calls == rule.pushes.count().calls, place)
-                // Just before or after now: Redis's clock is known to this machine with the error of the way there and back.
+                // The rule is read just before and just after now: this machine knows Redis's clock with the error of
+                // the way there and back.
                 let isDue = try ([-500, 1_000] as [Milliseconds]).map { error in
                     try rule.pass(error)
                     return try rule.pushes.count().oldest != nil
@@ -337,6 +339,6 @@ import Testing
 }
 
 extension StoreUnderTest {
-    /// Registrations and the queue of pushes, whose answers are waited for.
+    /// Registrations and the queue of pushes; the functions wait for the answers.
     var pushes: BlockingPushes { BlockingPushes(store) }
 }

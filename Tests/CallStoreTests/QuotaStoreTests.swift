@@ -5,7 +5,8 @@ import Testing
 @testable import CallCore
 @testable import CallStore
 
-/// What every store promises of what is counted with users: what they asked of others, and what is kept because of them.
+/// The promises of every store about the counts of users: a user's requests to other users, and the data that the store
+/// keeps because of the user.
 @Suite struct QuotaStoreTests {
     private let a = CallID("a")!
 
@@ -54,7 +55,7 @@ import Testing
         #expect(try count(test, after: now) == 2)
         #expect(try count(test, .messages, after: now) == 0)
         #expect(try count(test, of: bob, after: now) == 0)
-        // Asked once more, which is no more.
+        // The same invitation is asked again, and counts no more than before.
         try test.write(call("a"), over: 1) { $0.asked = [(asked[0], now + 90_000)] }
         #expect(try count(test, after: now) == 2)
         #expect(try count(test, after: now + 60_000) == 1)
@@ -129,13 +130,14 @@ import Testing
         let test = try kind.open()
         let now = try test.store.now()
         let period = StoredPeriod(of: alice, number: 7)
-        // Redis forgets by itself, others when they clean. The estimate of Redis's clock may be some milliseconds off.
+        // Redis forgets by itself, other stores when they clean. The estimate of Redis's clock may be some milliseconds
+        // off.
         try test.store.charge([StoredCharge(period, bytes: 1, until: now - 1_000)])
         _ = try test.store.clean(limit: 100)
         #expect(try test.store.read([.storedBytes(StoredPeriods(of: alice, numbers: [7]))])[0].storedBytes == [0])
     }
 
-    /// The estimate by which calls are counted, held against what is written.
+    /// Compares the estimate by which calls are counted with the written bytes.
     @Test func theApproximateBytesOfACallAreThoseOfItsRecordByAndLarge() {
         for seed in 0..<200 {
             var random = RandomRecord(seed: UInt64(seed))

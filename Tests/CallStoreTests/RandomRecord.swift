@@ -3,7 +3,7 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// Records with anything in every field, as no call would have them together.
+/// Records with arbitrary values in every field; no call would combine these values.
 struct RandomRecord {
     private var random: SplitMix64
 
@@ -109,7 +109,7 @@ struct RandomRecord {
         return text
     }
 
-    /// Also the least and the largest that a record may hold.
+    /// Returns a time, sometimes the least or the largest time that a record may hold.
     private mutating func time() -> Milliseconds {
         one([0, 1, 1 << 53 - 1, 1 << 53, 1_790_000_000_000 + Milliseconds(below(100_000))])
     }

@@ -8,7 +8,7 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// A store that remembers what it has read must never take what it remembers for what is stored.
+/// A store that remembers the records that it has read must never take a remembered record for the stored record.
 struct RecordCacheTests {
     private let id = RecordID.call(CallID("a")!)
 
@@ -16,7 +16,7 @@ struct RecordCacheTests {
         Commit(id, record: record, expected: version, deadline: nil, expiresAt: expiresAt)
     }
 
-    /// Two coordinators' handles of one store.
+    /// Two coordinators' handles of the same store.
     private func stores(_ kind: StoreKind) throws -> (BlockingStore, BlockingStore) {
         switch kind {
         case .memory: throw StoreError(.unreachable, "belongs to one process")
@@ -46,7 +46,7 @@ struct RecordCacheTests {
         #expect(try here.load([id])[0]?.version == 2)
     }
 
-    /// The same id and the same version, and yet another record.
+    /// The record is another record, though its id and version are the same.
     @Test(arguments: shared)
     func aRecordThatWasMadeAnewIsRead(kind: StoreKind) throws {
         let (here, there) = try stores(kind)
@@ -57,7 +57,7 @@ struct RecordCacheTests {
         #expect(try here.load([id])[0]?.record == .call(call("a")))
     }
 
-    /// What was encoded and not written is remembered, and found only where it is stored.
+    /// The store remembers a record that it encoded and did not write, and finds this record only where it is stored.
     @Test(arguments: shared)
     func aCommitThatLostIsNotTakenForStored(kind: StoreKind) throws {
         let (here, there) = try stores(kind)

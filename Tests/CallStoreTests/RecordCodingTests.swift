@@ -67,19 +67,20 @@ import Testing
         #expect(RecordCodec.decode(Array(text.utf8), .call(CallID("call-7")!)) == .unreadable)
     }
 
-    /// A coordinator that counted with such a number would leave the range of an integer and end; so would the next one.
+    /// A coordinator that counted with such a number would leave the range of an integer and end; the next coordinator
+    /// would end as well.
     @Test(arguments: [
         #""created":9223372036854775807"#, #""created":-1"#, #""created":9007199254740993"#, #""updated":1e300"#,
         #""updated":0.5"#, #""rev":2147483648"#, #""rev":-1"#, #""timeout":9223372036854775807"#,
         #""ended":-9223372036854775808"#, #""heartbeatDue":1e400"#, #""deliveryDue":"soon""#,
     ])
     func aCallWithANumberThatNoCoordinatorWritesIsUnreadable(field: String) throws {
-        // Of a key that stands twice, the last one counts.
+        // When a key stands twice, the last value counts.
         let bytes = RecordCodec.encode(.call(call("a"))).dropLast() + Array(",\(field)}".utf8)
         #expect(RecordCodec.decode(Array(bytes), .call(CallID("a")!)) == .unreadable)
     }
 
-    /// Who serves a call looks at its inviter, the first member, and at the one who is invited.
+    /// A coordinator that serves a call looks at the inviter, who is the first member, and at an invitee.
     @Test(arguments: [
         "[]", #"[{"user":"alice","state":"accepted","updated":1}]"#,
         #"[{"user":"alice","state":"accepted","updated":1},{"user":"alice","state":"inviting","updated":1}]"#,

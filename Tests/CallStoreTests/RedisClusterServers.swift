@@ -9,7 +9,7 @@ final class RedisClusterServers: Sendable {
     let address: RedisAddress
     let servers: [RedisServer]
 
-    /// Started by the first test that needs it.
+    /// The servers start with the first test that needs them.
     static let shared = Result { try RedisClusterServers() }
 
     init() throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// The rules of Redis Cluster: slots, maps, redirections.
 @Suite struct RedisClusterTests {
-    /// The values are those of `CLUSTER KEYSLOT`.
+    /// The values are the results of `CLUSTER KEYSLOT`.
     @Test(arguments: [
         ("123456789", 12739), ("bellwire:{p0}:due", RedisSlot(ofKey: Array("p0".utf8)).number), ("foo{}{bar}", 8363),
         ("foo{{bar}}zap", 4015), ("foo{bar}{zap}", 5061), ("{bar", 4015), ("", 0),

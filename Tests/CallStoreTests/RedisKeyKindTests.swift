@@ -4,7 +4,7 @@ import Testing
 
 @testable import RedisStore
 
-/// How keys are told apart for a backup (docs/decisions/0035).
+/// How a backup tells keys apart (docs/decisions/0035).
 struct RedisKeyKindTests {
     private static let call = RecordID.call(CallID("c1")!)
     private static let message = RecordID.message(MessageID("m1")!, to: UserID("bob:}:due")!)

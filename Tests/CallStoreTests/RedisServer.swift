@@ -8,12 +8,12 @@ import SignalingProtocol
 @testable import CallStore
 @testable import RedisStore
 
-/// A Redis of the tests' own on loopback, shared by all of them: each store has keys of its own.
+/// A Redis of the tests' own on loopback, shared by all tests: each store has keys of its own.
 final class RedisServer: Sendable {
     let address: RedisAddress
     let pid: pid_t
 
-    /// Started by the first test that needs it.
+    /// The server starts with the first test that needs a Redis.
     static let shared = Result { try RedisServer() }
 
     init(arguments: [String] = []) throws {
@@ -32,7 +32,7 @@ final class RedisServer: Sendable {
     /// The kernel ends the child with the thread that made it, so that thread has to last as long as the process.
     private static func spawn(_ words: [String]) -> pid_t {
         final class Request: @unchecked Sendable {
-            // Written by the thread before the semaphore is signalled, read after it.
+            // The thread writes this field before it signals the semaphore; the caller reads the field afterwards.
             var pid: pid_t = -1
             let words: [String]
             var done = sem_t()
@@ -82,7 +82,8 @@ final class RedisServer: Sendable {
         return reply
     }
 
-    /// Below those that the kernel gives to outgoing connections, which could take one before the server does.
+    /// Returns a port below the ports that the kernel gives to outgoing connections, which could take the port before
+    /// the server does.
     static func freePort() throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<30_000)
@@ -102,8 +103,7 @@ final class RedisServer: Sendable {
         throw StoreError(.unreachable, "no free port")
     }
 
-    /// For the store with this prefix it is as if `duration` had passed: all times that it keeps lie that much further
-    /// back.
+    /// Shifts all times of the store with this prefix back by `duration`, as if this time had passed.
     func shiftTimes(by duration: Int64, prefix: String) throws {
         let script = """
             local by = tonumber(ARGV[2])
@@ -148,7 +148,7 @@ final class RedisServer: Sendable {
         }
     }
 
-    /// What a coordinator sends that gives up a claim, however late it comes.
+    /// Sends the command by which a coordinator gives up a claim, however late the command comes.
     func release(_ claim: Claim, prefix: String, callID: String, version: Int64) throws {
         let store = RedisCallStore(address: address, prefix: prefix)
         var pipeline = RedisPipeline()

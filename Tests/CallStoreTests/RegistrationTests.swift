@@ -7,7 +7,7 @@ import Testing
 @testable import CallStore
 @testable import RedisStore
 
-/// Where devices are reached while they sleep, in every store.
+/// The registrations of sleeping devices, in every store.
 @Suite struct RegistrationTests {
     private static let day: Milliseconds = 86_400_000
 
@@ -90,7 +90,7 @@ import Testing
         #expect(try tokens(test, bob) == ["t"])
         try test.pushes.register(registration(aliceWeb, "mine", .apns))
         #expect(try test.pushes.registrations(of: [alice])[0].map(\.device) == [aliceWeb], "of another device, too")
-        // Who gives it up gives it to nobody.
+        // A device that gives up a token gives the token to no other device.
         try test.pushes.unregister(bobPhone)
         #expect(try tokens(test, alice) == ["mine"])
         #expect(try isRegistered(test, alice, bob) == [true, false])
@@ -127,13 +127,13 @@ import Testing
         }
         try test.pushes.register(registration(aliceWeb, "web", app: "z"))
         try test.pass(20)
-        // One of its registrations is made anew.
+        // A registration of the device is made anew.
         try test.pushes.register(registration(alicePhone, "e1", app: "e"))
         try test.pass(20)
         let left = try test.pushes.register(registration(alicePhone, "a1", app: "a"))
         #expect(left.map(\.target.identity) == ["a1", "b2", "b1", "c2", "c1", "e2", "e1"])
         #expect(try tokens(test).contains("web"))
-        // What went may be another's.
+        // Another device may have the token that the store removed.
         try test.pushes.register(registration(bobPhone, "d1"))
         #expect(try tokens(test, bob) == ["d1"])
     }
@@ -163,7 +163,7 @@ import Testing
         try test.pushes.end(first)
         #expect(try tokens(test) == ["t"])
         guard kind == .memory else {
-            // Time that passes in a test moves what is kept, so that it is read again.
+            // Time that passes in a test moves the kept times, so that the registrations are read again.
             try test.pushes.end(try test.pushes.registrations(of: [alice])[0][0])
             #expect(try tokens(test).isEmpty)
             return
@@ -216,7 +216,7 @@ import Testing
         #expect(try test.load("a")?.checks.map(\.device) == [bobPhone])
     }
 
-    /// Every store is held to the rule by what may happen in any order.
+    /// Random steps in any order compare every store with the rule, which is the memory store.
     @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
         let users = [alice, bob]
@@ -227,7 +227,7 @@ import Testing
             for step in 1...120 {
                 let place: Comment = "\(kind), seed \(seed), step \(step)"
                 let user = users.randomElement(using: &random)!
-                // Few devices with many registrations, or many with few.
+                // The seed chooses few devices with many registrations, or many devices with few.
                 let device = device(Int(random.next() % (seed % 2 == 0 ? 26 : 3)), of: user)
                 let platform = PushPlatform.allCases.randomElement(using: &random)!
                 let app = "a\(random.next() % 6)"
@@ -269,7 +269,7 @@ import Testing
     }
 }
 
-/// What Redis keeps of registrations, under which keys, for how long.
+/// The entries of registrations in Redis, their keys and their lifetimes.
 @Suite struct RedisRegistrationTests {
     private let prefix = "test-registrations-\(UInt64.random(in: 0 ... .max))"
 
@@ -307,7 +307,7 @@ import Testing
             let most = key.contains("pushes") ? PushLimits.window : PushLimits.registrationLife
             #expect((most - 60_000...most).contains(life), "\(key)")
         }
-        // With a new target nothing is left of the former.
+        // With a new target nothing of the former target is left.
         try test.pushes.register(PushRegistration(phone.key, target: .token("u"), digest: "NEW", since: 0))
         #expect(try keys() == ["token:{NEW}", "{u:alice}:pushes:phone", "{u:alice}:registrations"])
         try test.pushes.unregister(alicePhone)
@@ -320,7 +320,7 @@ import Testing
         #expect(try keys() == ["{u:alice}:pushes:phone"])
     }
 
-    /// Somebody died in between, or the two are on machines that have lost different things.
+    /// A process died in between, or the two entries are on machines that have lost different writes.
     @Test func oneWhoseTargetHasAnotherOwnerOrNoneDoesNotCount() throws {
         let test = try open()
         try test.pushes.register(phone)

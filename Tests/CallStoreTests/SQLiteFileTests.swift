@@ -8,7 +8,7 @@ import Testing
 @testable import CallStore
 @testable import SQLiteStore
 
-/// What the embedded store promises beyond every store: its file.
+/// The promises of the embedded store about its file, beyond the promises of every store.
 @Suite struct SQLiteFileTests {
     private let file = TemporaryFile()
 
@@ -40,7 +40,7 @@ import Testing
             .heard(CallID("a")!, UserHeard(userID: bob, at: 500)),
         ])
         _ = try test.online(alicePhone, "s1")
-        // Longer than anything may take that is done with the file here.
+        // This time is longer than any work with the file in these tests.
         var policy = PresencePolicy()
         policy.sessionMemory = 3_600_000
         try test.offline(bobPhone, "gone", policy)
@@ -81,7 +81,7 @@ import Testing
         }
         #expect(size() > 12 << 20)
         for _ in 0..<4 { try write() }
-        // What is written between two checkpoints, and a write more.
+        // The log holds the writes between two checkpoints, and a write more.
         #expect(size() < 8 << 20)
     }
 
@@ -90,7 +90,7 @@ import Testing
         try expectComplete(open())
     }
 
-    /// The files as a killed process leaves them: its log is not merged into the database yet.
+    /// A killed process leaves the files like this: its log is not merged into the database yet.
     @Test func theFilesOfAKilledProcessHaveEverything() throws {
         let store = try open()
         try fill(store)
@@ -187,7 +187,7 @@ import Testing
         #expect(try test.store.commit(Array(commits.prefix(2))) == [.committed(version: 1), .committed(version: 2)])
     }
 
-    /// Before there was a first version, and of one that is still to come.
+    /// The formats are from before the first version, and of a version that is still to come.
     @Test(arguments: [1, 9, 11, 99])
     func aFileInAnotherFormatIsRefusedByNameAndLeftAlone(number: Int64) throws {
         try fill(open())
@@ -203,7 +203,7 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: file.path)) == before)
     }
 
-    /// Another program's, or of the very first builds.
+    /// The file belongs to another program, or to a very first build.
     @Test func aFileWithTablesAndWithoutAFormatIsRefusedByNameAndLeftAlone() throws {
         do {
             let database = try SQLiteDatabase(path: file.path)

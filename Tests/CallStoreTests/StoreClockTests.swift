@@ -8,7 +8,7 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// Time goes on as clocks do that nobody can set (docs/decisions/0014).
+/// Store time goes on like a clock that cannot be set (docs/decisions/0014).
 @Suite struct StoreClockTests {
     private let began: Milliseconds = 1_790_000_000_000
 
@@ -29,14 +29,15 @@ import Testing
         #expect(abs(now - (began + 500)) <= 5)
         #expect(shared.steps == 1)
         #expect(shared.lastStep == step)
-        // Everybody else finds it mended, also who has just started.
+        // Every other coordinator finds the time mended, also a coordinator that has just started.
         #expect(
             abs(shared.look(raw: began + 600 + step, expected: began + 600, wall: began + 600) - (began + 600)) <= 5)
         #expect(abs(shared.look(raw: began + 700 + step, expected: nil, wall: began + 700) - (began + 700)) <= 5)
         #expect(shared.steps == 1)
     }
 
-    /// Its machine was paused, as virtual machines are: its own clock is behind, and the store's is right.
+    /// The coordinator's machine was paused, as virtual machines are: the coordinator's clock is behind, and the
+    /// store's clock is right.
     @Test func whoStoodStillFollowsTheOthers() {
         var shared = SharedClock()
         _ = shared.look(raw: began, expected: nil, wall: began)
@@ -58,14 +59,14 @@ import Testing
         _ = shared.look(raw: began, expected: nil, wall: began + 30)
         let now = shared.look(raw: began + 3_000 + step, expected: nil, wall: began + 3_030)
         #expect((began...began + 3_010).contains(now))
-        // If it is the asker's wall clock that was set, likewise.
+        // The same holds if the wall clock of the asking coordinator was set.
         var other = SharedClock()
         _ = other.look(raw: began, expected: nil, wall: began)
         #expect(
             (began...began + 3_010).contains(other.look(raw: began + 3_000, expected: nil, wall: began + 3_000 + step)))
     }
 
-    /// What the coordinators agreed on was lost with the store's data.
+    /// The time on which the coordinators agreed was lost with the store's data.
     @Test func aStoreThatWasEmptiedDoesNotBringAStepBack() {
         var shared = SharedClock()
         let now = shared.look(raw: began + 70_000, expected: began, wall: began)
@@ -82,7 +83,7 @@ import Testing
             #expect((498...503).contains(now - time))
             time = now
         }
-        // After half an hour of the real time: 2 s were made up for.
+        // Within half an hour of real time, the clock has made up for 2 s.
         #expect(shared.correction == 0)
         #expect(time == began + 2_050_000 + 2_000)
     }
@@ -125,7 +126,7 @@ import Testing
     @Test func whoIsStoppedWhileItAsksTakesNoPauseForAStep() {
         var clock = StoreClock()
         clock.adopt(began, between: 100, 100)
-        // Asked at 200 and answered at 20,200: nothing that the store's clock said meanwhile is news.
+        // The coordinator asks at 200 and has the answer at 20,200: no time of the store's clock in between is news.
         for moment in [0, 7_000, 20_000] as [Milliseconds] {
             #expect(clock.now(nearest: began + 100 + moment, between: 200, 20_200) == began + 100 + moment)
         }
@@ -135,7 +136,7 @@ import Testing
 
     // MARK: SQLite
 
-    /// A machine of a test's.
+    /// The machine of a test.
     private final class Machine: Sendable {
         private let state = Mutex(
             (boot: Milliseconds(1_000), wall: Milliseconds(1_790_000_000_000), pause: Milliseconds(0)))
@@ -183,7 +184,7 @@ import Testing
         _ = try store.clean(limit: 1)
         #expect(abs(store.now() - (before + 10_000)) <= 50)
         #expect(store.clockSteps.count == 1)
-        // Also for a process that comes later.
+        // A process that comes later has the same time.
         let other = try SQLiteCallStore(path: file.path, machine: machine.clock("first"))
         #expect(abs(other.now() - store.now()) <= 1)
     }
@@ -203,14 +204,15 @@ import Testing
         let before = try SQLiteCallStore(path: file.path, machine: machine.clock("first")).now()
         machine.restart(after: 40_000)
         #expect(try SQLiteCallStore(path: file.path, machine: machine.clock("second")).now() == before + 40_000)
-        // With a clock that starts in the past: time does not go back.
+        // The clock of the third start begins in the past: store time does not go back.
         machine.restart(after: -500_000)
         #expect(try SQLiteCallStore(path: file.path, machine: machine.clock("third")).now() == before + 40_000)
     }
 
     // MARK: Redis
 
-    /// Stopped for ten seconds between the question and the answer, as SIGSTOP or a paused machine does.
+    /// The process is stopped for ten seconds between the question and the answer, like a process after SIGSTOP or on a
+    /// paused machine.
     @Test func whoIsStoppedWhileItAsksRedisGoesByTheNextAnswer() throws {
         let server = try RedisServer.shared.get()
         let pause = Mutex(Milliseconds(0))
@@ -264,7 +266,7 @@ import Testing
         try look()
         #expect(session.hazards == [.keepsNothing])
         shift.withLock { $0 = 60_001 }
-        // The replies to the question of the first look come before those of the second.
+        // The replies to the question of the first look come before the replies to the question of the second look.
         try look()
         try look()
         #expect(session.hazards == [.evicts(policy: "allkeys-lru"), .keepsNothing])

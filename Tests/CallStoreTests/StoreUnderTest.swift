@@ -8,7 +8,7 @@ import Testing
 @testable import RedisStore
 @testable import SQLiteStore
 
-/// Every store that there is. The conformance tests run against each of them.
+/// Every store that exists. The conformance tests run against each store.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case memory, sqlite, redis, redisCluster
 
@@ -47,7 +47,7 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-/// A store, and a way to let time pass in it without waiting.
+/// A store, and a way to let the store's time pass without waiting.
 struct StoreUnderTest {
     let store: BlockingStore
     private let letPass: (Milliseconds) throws -> Void
@@ -61,7 +61,7 @@ struct StoreUnderTest {
 
     // MARK: Commits
 
-    /// Writes `call` over the version that was loaded. Returns the outcome of this one commit.
+    /// Writes `call` over the version that was loaded. Returns the outcome of this commit.
     @discardableResult
     func write(
         _ call: Call, over expected: Int64 = 0, deadline: Milliseconds? = nil, expiresAt: Milliseconds? = nil,
@@ -70,7 +70,7 @@ struct StoreUnderTest {
         var commit = Commit(
             .call(call.callID), record: .call(call), expected: expected, deadline: deadline,
             expiresAt: expiresAt ?? call.endedAt.map { _ in .max })
-        // As a coordinator does, which knows the call from before.
+        // The commit is like a commit of a coordinator, which knows the former call.
         var before: Call?
         if case .call(let known)? = try store.load([call.callID])[0]?.record { before = known }
         commit.newMembers = call.participants.filter { before?.member($0) == nil }
@@ -133,7 +133,7 @@ final class TemporaryFile {
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
     }
 
-    /// For the store it is as if `duration` had passed: all times that it keeps lie that much further back.
+    /// Shifts all times of the store back by `duration`, as if this time had passed.
     func shiftTimes(by duration: Milliseconds) throws {
         let database = try SQLiteDatabase(path: path)
         for (table, column) in [
@@ -146,7 +146,7 @@ final class TemporaryFile {
     }
 }
 
-/// The clock of a store under test is this machine's, that of the rule stands still by itself.
+/// The clock of a store under test is this machine's clock; the clock of the rule stands still by itself.
 struct Stopwatch {
     private var last = ContinuousClock.now
 
@@ -167,7 +167,7 @@ let alicePhone = DeviceAddress(userID: alice, deviceID: DeviceID("phone")!)
 let aliceWeb = DeviceAddress(userID: alice, deviceID: DeviceID("web")!)
 let bobPhone = DeviceAddress(userID: bob, deviceID: DeviceID("phone")!)
 
-/// A call of Alice's, with as much in it as the stores look at.
+/// A call of Alice's, with as many fields as the stores look at.
 func call(
     _ id: String, _ members: [UserID] = [alice, bob], createdAt: Milliseconds = 1000, endedAt: Milliseconds? = nil,
     media: String? = nil

@@ -7,8 +7,8 @@ import Testing
 @testable import CallStore
 @testable import RedisStore
 
-/// A server that is no Redis, or holds what no coordinator wrote: its answers are errors or are passed over, and none is
-/// taken for something else.
+/// A server that is no Redis, or holds entries that no coordinator wrote: its answers are errors or are passed over,
+/// and no answer is taken for a valid entry.
 @Suite struct StrangeRedisTests {
     private func ask<Answer>(
         _ replies: String, _ question: (BlockingStore) throws -> Answer
@@ -23,8 +23,8 @@ import Testing
 
     private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-    /// Redis was restarted, or closes idle connections, while nothing was on its way: nobody polls a socket that is readable for ever, and
-    /// the next question is served over another connection.
+    /// Redis was restarted, or closes idle connections, while no command was on its way: the store does not poll a
+    /// socket that stays readable for ever, and asks the next question over another connection.
     @Test func aConnectionThatEndsAtRestIsGivenUpAtOnce() throws {
         let answer = utf8("*0\r\n")
         var servers: [Int32] = []
@@ -66,7 +66,7 @@ import Testing
         #expect(throws: StoreError.self) {
             try ask(reply) { try $0.note([.heard(CallID("a")!, UserHeard(userID: alice, at: 1))]) }
         }
-        // The claim is neither taken nor held by another.
+        // The claim is neither taken nor held by another call.
         var commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
         commit.claims = [.activeCall(of: alice)]
         commit.expectedHolders = [(.activeCall(of: alice), ClaimHolder(CallID("b")!, version: 1))]
@@ -115,7 +115,7 @@ import Testing
         #expect(try ask(bulk) { try $0.due([.call(CallID("a")!)], before: 10) }.isEmpty == isFar)
     }
 
-    /// To take it for no call would answer `callNotFound`, and a new call would take its place.
+    /// A store that took such a hash for no call would answer `callNotFound`, and a new call would take its place.
     @Test(arguments: [["v", "x", "r", "{}"], ["r", "{}"], ["v", "1"]])
     func aHashWithoutItsVersionOrRecordIsUnreadable(fields: [String]) throws {
         let reply = "*\(fields.count)\r\n" + fields.map { "$\($0.utf8.count)\r\n\($0)\r\n" }.joined()
@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    /// What goes into a log is bounded.
+    /// A log line is bounded.
     @Test func aLongErrorIsCutShort() {
         let long = String(repeating: "x", count: 100_000)
         for reply in ["-ERR \(long)\r\n", "*1\r\n$100000\r\n\(long)\r\n"] {

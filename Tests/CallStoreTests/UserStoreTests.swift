@@ -5,7 +5,7 @@ import Testing
 
 @testable import CallStore
 
-/// What every store promises of peer messages, profiles, histories, reports and timelines.
+/// The promises of every store about peer messages, profiles, histories, reports and timelines.
 @Suite struct UserStoreTests {
     // Deleting
 
@@ -57,7 +57,7 @@ import Testing
         #expect(try test.store.load([.message(MessageID("m")!, to: alice)])[0] == nil)
         #expect(try test.store.cameOnline([DeviceSession(alicePhone, id: "old")], policy: policy) == [.over])
 
-        // The one that lived ends: nothing of it comes back.
+        // The live call ends: nothing of the erased user comes back with the end.
         var end = call("live")
         (end.state, end.endedAt) = (.ended, now)
         try test.write(end, over: 1) { $0.hasJustEnded = true }
@@ -213,7 +213,7 @@ import Testing
         #expect(try page(nil, 2) == ["d", "b"])
         #expect(try page(("b", 100), 2) == ["a", "c"])
         #expect(try page(("c", 50), 2) == [])
-        // A place need not be of a call that is kept.
+        // A place may name a call that is not kept.
         #expect(try page(("bb", 100), 9) == ["b", "a", "c"])
         #expect(try page(("x", 0), 9) == [])
         #expect(try test.store.history(of: carol, after: nil, limit: 9).isEmpty)
@@ -225,7 +225,7 @@ import Testing
     func milestonesAreKeptBesideTheCallByDeviceAndName(kind: StoreKind) throws {
         let test = try kind.open()
         let id = CallID("a")!
-        // A slash, and a mark that Swift would join to what stands before it.
+        // The id has a slash, and a mark that Swift would join to the character before.
         let odd = DeviceAddress(userID: UserID("\u{301}o/d\u{0}d")!, deviceID: DeviceID("d.~")!)
         try test.write(call("a"))
         try test.store.note([
@@ -291,7 +291,7 @@ import Testing
         #expect(try test.store.timeline(of: a) == Timeline(entries: expected, omitted: 72))
     }
 
-    /// Coordinators write when they come to it, and many steps have the same millisecond.
+    /// Coordinators write entries later than the steps happen, and many steps have the same millisecond.
     @Test(arguments: StoreKind.allCases)
     func whatKnowsARevisionStandsBehindIt(kind: StoreKind) throws {
         let test = try kind.open()
