@@ -1,11 +1,12 @@
 import FoundationEssentials
 import Testing
 
-/// Which clock is read where (docs/decisions/0024). Whatever is sent to somebody who has a clock of their own carries wall time, and the
-/// type `WallTime` keeps the store's time out of it. A new place where time is read or turned into the other kind stands in no list
-/// here, and must be judged before it does.
+/// The lists of the places where each clock is read (docs/decisions/0024). A message to a receiver that has a clock of
+/// its own carries wall time, and the type `WallTime` keeps the store's time out of such messages. A new place that
+/// reads time or turns it into the other kind stands in no list here, and must be judged before it is listed.
 @Suite struct ClockListTests {
-    /// Files in which a `WallTime` is made of a number: nowhere but in simulations, so that no store's time becomes one.
+    /// The files in which a `WallTime` is made of a number. Outside simulations no other file may make a `WallTime`, so
+    /// that no store's time becomes wall time.
     @Test func theStoresTimeNeverBecomesWallTime() throws {
         let made = try places(of: "WallTime(milliseconds:", in: nil)
         #expect(
@@ -16,7 +17,8 @@ import Testing
             ])
     }
 
-    /// Where time is written to the outside, all of it is wall time or a duration: these are the places that take a moment at all.
+    /// Times that are written to the outside are wall times or durations: these are the places that take a moment at
+    /// all.
     @Test func whatTakesAMomentToTellOthers() throws {
         var found: [String: Int] = [:]
         for target in ["Delivery/Media", "Delivery/Webhooks", "Delivery/Push", "Delivery/Traces", "Tokens"] {
@@ -53,7 +55,8 @@ import Testing
             ])
     }
 
-    /// Outside the stores and what decides about calls, the store's time serves these purposes, of which none is told to a stranger.
+    /// Outside the stores and the decisions about calls, the store's time serves these purposes, of which none is told
+    /// to a stranger.
     @Test func whoReadsTheStoresTime() throws {
         var found = try places(of: "storeTime", in: "Delivery/Workers")
         for target in ["Delivery/Media", "Delivery/Traces"] {
@@ -90,7 +93,7 @@ import Testing
             found == [
                 "Support/WallTime.swift": 1,
                 "CallStore/StoreClock.swift": 1,  // by which a store's time begins
-                // The same in memory.
+                // These places begin a store's time in memory.
                 "BellwireTestKit/MemoryCoordinator.swift": 1, "BellwireCommands/Serve/StoreAddress.swift": 1,
                 "Coordinator/Observing/Log.swift": 1,  // when a line was written
                 "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
@@ -109,7 +112,7 @@ import Testing
             ])
     }
 
-    /// How often the text stands in each file of a target, or of all.
+    /// Counts how often the text stands in each file of a target, or of all targets.
     private func places(of text: String, in target: String?) throws -> [String: Int] {
         let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         let folder = URL(filePath: "\(root)/Sources").resolvingSymlinksInPath().path()

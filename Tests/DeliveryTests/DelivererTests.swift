@@ -7,9 +7,9 @@ import Testing
 
 @testable import Delivery
 
-/// What a worker does with what is owed (docs/decisions/0019), in virtual time.
+/// How a worker handles an outbox (docs/decisions/0019), in virtual time.
 @Suite struct DelivererTests {
-    /// Endpoints that answer what they are told to, when they are told to.
+    /// Endpoints that answer when a test tells them to, and as the test says.
     private final class Endpoints: RequestSender {
         var open: [HTTPRequest] = []
         private var answers: [HTTPAnswer] = []
@@ -34,7 +34,7 @@ import Testing
                 HTTPAnswer(id: open.remove(at: place).id, outcome: .notTried(reason: "its turn never came"), took: 1))
         }
 
-        /// The ids of what is open.
+        /// The ids of the open requests.
         var ids: [String] { open.map { request in request.headers.first { $0.name == "webhook-id" }!.value } }
     }
 
@@ -51,7 +51,7 @@ import Testing
         let doubtful: DoubtfulStore
         let endpoints = Endpoints()
         var deliverer: Deliverer
-        /// What operators were told of the endpoint.
+        /// The news about the endpoint that operators were told.
         private(set) var news: [EndpointNews] = []
         private var workers = 0
         private let settings: [WebhookEndpoint]
@@ -77,7 +77,7 @@ import Testing
             deliverer.onNews = { [weak self] name, news in if name == self?.app { self?.news.append(news) } }
         }
 
-        /// What the store has of the last attempt.
+        /// The last attempt as the store knows it.
         var lastAttempt: String? { store.endpoints()[0].lastAttempt }
 
         /// An event of a call of its own goes out and is answered.
@@ -95,7 +95,7 @@ import Testing
             for _ in 0..<3 { deliverer.turn(clock.now - 1_790_000_000_000) }
         }
 
-        /// The one there was is never heard of again; what it has sent stays open.
+        /// Starts another worker. The former worker is never heard of again, and its sent requests stay open.
         func another() {
             workers += 1
             deliverer = Deliverer(doubtful, settings, sender: endpoints, now: 0, newName: Self.names("w\(workers)"))!
@@ -141,7 +141,7 @@ import Testing
 
     private let rig = Rig()
 
-    /// The endpoint was not asked: with `retryFor` at 0 any attempt would be the last one.
+    /// The endpoint was not asked: with `retryFor` at 0 any attempt would be the last attempt.
     @Test func whatNeverHadItsTurnIsNoAttempt() {
         let rig = Rig(retryFor: 0)
         rig.owe("a", 1...1)
@@ -155,13 +155,14 @@ import Testing
         #expect(rig.count.waiting == 0)
     }
 
-    /// A receiver holds its clock against the timestamp, and refuses what is five minutes away (docs/decisions/0024).
+    /// A receiver compares the timestamp with its clock, and refuses a timestamp that is five minutes off
+    /// (docs/decisions/0024).
     @Test(arguments: [-28_800_000, -600_000, 600_000, 28_800_000] as [Milliseconds])
     func requestsAreSignedByTheWallClock(_ apart: Milliseconds) throws {
         let rig = Rig()
         rig.clock.apart = apart
         rig.owe("a", 1...1)
-        // The clock is put right between two attempts, and the second one is of its own moment.
+        // The clock is put right between two attempts, and the second attempt has the timestamp of its own moment.
         for (expected, put) in [(apart, 0), (0, 0)] as [(Milliseconds, Milliseconds)] {
             let request = try #require(rig.endpoints.open.first)
             let timestamp = request.headers.first { $0.name == "webhook-timestamp" }?.value
@@ -249,7 +250,8 @@ import Testing
         #expect(rig.count.dead == 3 && rig.count.waiting == 0)
     }
 
-    /// Whoever looks into the log learns that the endpoint is off, and what is owed goes out once it is on again.
+    /// A reader of the log learns that the endpoint is off, and the outbox entries go out once the endpoint is on
+    /// again.
     @Test func anEndpointThatIsGoneIsToldOfAndIsTurnedOnAgain() {
         rig.owe("a", 1...1)
         rig.owe("b", 1...1)
@@ -307,7 +309,8 @@ import Testing
         #expect(rig.lastAttempt == "HTTP 200")
     }
 
-    /// It answers otherwise with each attempt: one line and one write a minute, and in the end what it answered last.
+    /// The endpoint answers otherwise with each attempt: the worker makes a line and a write a minute, and in the end
+    /// writes the last answer.
     @Test func anEndpointThatChangesItsMindIsToldOfOnceAMinute() {
         for second in 0..<120 {
             rig.attempt(second.isMultiple(of: 2) ? 503 : 500)
@@ -373,8 +376,8 @@ import Testing
         #expect(rig.endpoints.ids == ["a_1"], "and sends nothing")
     }
 
-    /// It stood still for longer than its lease: what it settles is void. By what it claims then, it would live on, and so would what it
-    /// held before.
+    /// The worker stood still for longer than its lease, so that its settlements are void. A new claim would keep the
+    /// worker alive, and with the worker the entries that it held before.
     @Test func whatAWorkerHeldWhenItsLeaseWasOverIsFreeOnceItFindsThat() {
         rig.owe("a", 1...1)
         rig.clock.now += 2_500
@@ -390,7 +393,7 @@ import Testing
         #expect(rig.count == OutboxCount())
     }
 
-    /// Told once more, it would be settled what the same worker has claimed since.
+    /// A repeated settlement would settle the entries that the same worker has claimed since.
     @Test func whatMayHaveBeenSettledIsNotSettledAgain() {
         rig.owe("a", 1...1)
         rig.doubtful.answersToLose = 1

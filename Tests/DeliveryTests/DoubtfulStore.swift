@@ -2,16 +2,17 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// A store of whose answers one can be lost: what was asked for is done, and nobody learns of it. And one that can be out of reach.
+/// A store whose answers can be lost: the store does the work, and the caller does not learn of the result. The store
+/// can also be out of reach.
 final class DoubtfulStore: OutboxStore, PushStore {
     let store: MemoryCallStore
-    /// How many settlements will be done whose answers are lost.
+    /// The number of coming settlements that are done and whose answers are lost.
     var answersToLose = 0
-    /// Workers are not heard of, and nobody looks for those that are gone.
+    /// While true, the store hears of no worker, and does not look for workers that are gone.
     var losesSight = false
-    /// How often what an attempt came to was written down.
+    /// How often the result of an attempt was written down.
     private(set) var notes = 0
-    /// Whoever reads next has its answer when `goOn` is called.
+    /// While true, the next reader has its answer when `goOn` is called.
     var standsStill = false
     private var reader: CheckedContinuation<Void, Never>?
 

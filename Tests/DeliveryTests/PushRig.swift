@@ -7,11 +7,12 @@ import Tokens
 
 @testable import Delivery
 
-/// Providers that answer what they are told to, when they are told to. For a token of Google's they give one at once, unless told otherwise.
+/// Providers that answer when a test tells them to, and as the test says. They answer the request for an access token
+/// of Google at once, unless told otherwise.
 final class Providers: RequestSender {
-    /// What is open, but for tokens.
+    /// The open requests, without requests for tokens.
     private(set) var open: [HTTPRequest] = []
-    /// All that was ever sent.
+    /// All requests that were ever sent.
     private(set) var sent: [HTTPRequest] = []
     private var answers: [HTTPAnswer] = []
     var givesTokens = true
@@ -36,7 +37,7 @@ final class Providers: RequestSender {
         return answers
     }
 
-    /// Nil: no answer, though the request may have arrived.
+    /// Answers an open request. A nil status means: no answer comes, though the request may have arrived.
     func answer(_ status: Int?, retryAfter: Int? = nil, body: String = "", _ place: Int = 0) {
         guard open.indices.contains(place) else {
             Issue.record("nothing is open")
@@ -56,7 +57,8 @@ final class Providers: RequestSender {
         answers.append(HTTPAnswer(id: open.remove(at: place).id, outcome: .notHandedOver, took: 7))
     }
 
-    /// Of what is open: `ring`, `stop` or `missed` of what is readable, else the path's end.
+    /// The open requests in short: the kind `ring`, `stop` or `missed` where the body is readable, and the token or the
+    /// path's end.
     var shown: [String] { open.map(Self.show) }
 
     static func show(_ request: HTTPRequest) -> String {
@@ -87,13 +89,13 @@ extension String {
 final class PushClock {
     static let start: Milliseconds = 1_790_000_000_000
     var now = start
-    /// Of the boot clock.
+    /// The time of the boot clock.
     var boot: Int64 { now - Self.start }
-    /// A worker looks at the clock, as it does right before it reads.
+    /// Called when a worker looks at the clock, as a worker does right before it reads.
     var onLook: () -> Void = {}
 }
 
-/// Calls of Alice's to Bob in a store, providers, and workers, in virtual time.
+/// Calls of Alice to Bob in a store, providers, and workers, in virtual time.
 final class PushRig {
     let clock = PushClock()
     let store: MemoryCallStore
@@ -133,7 +135,8 @@ final class PushRig {
 
     var pusher: Pusher { pushers.last! }
 
-    /// The ones there were are not heard of again unless `all` is turned; what they have sent stays open.
+    /// Starts another worker. The former workers have no more turns unless `all` is turned; their sent requests stay
+    /// open.
     func another() {
         let (clock, number) = (clock, pushers.count)
         var names = 0
@@ -155,7 +158,7 @@ final class PushRig {
         for _ in 0..<4 { pusher.turn(clock.boot) }
     }
 
-    /// Time passes as it does: whoever wants a turn has it.
+    /// Lets time pass; a worker that wants a turn has the turn.
     func pass(_ duration: Milliseconds) {
         let end = clock.now + duration
         turn()
@@ -243,7 +246,7 @@ final class PushRig {
 
     // MARK: What came of it
 
-    /// Each as `phone apns ring:sent`.
+    /// The states of the pushes, each in the form `phone apns ring:sent`.
     func states(_ id: String = "c") -> [String] {
         (store.load([.call(CallID(id)!)])[0]?.pushes ?? []).map { state in
             let phases = PushKind.allCases.compactMap { kind in state[kind].map { "\(kind):\($0)" } }
@@ -251,7 +254,7 @@ final class PushRig {
         }
     }
 
-    /// Of the call's timeline, each as `ring apns sent 200`.
+    /// The pushes in the call's timeline, each in the form `ring apns sent 200`.
     func told(_ id: String = "c") -> [String] {
         store.timeline(of: CallID(id)!).entries.compactMap { entry in
             guard case .push(let push) = entry.step else { return nil }
@@ -265,7 +268,7 @@ final class PushRig {
         pusher.report.counts.outcomes[PushCounts.Label(platform, kind, outcome)] ?? 0
     }
 
-    /// By the store; nil when nobody holds the call.
+    /// The worker that holds the call at the store; nil when no worker holds the call.
     func holder(_ id: String = "c") -> WorkerID? { store.contents.holderOfPushes(CallID(id)!, now: clock.now) }
 
     var backlog: Int { store.countPushes().calls }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// How many pushes are under way to whom.
+/// How many pushes are under way to each user and host.
 @Suite struct PushSlotTests {
     private var slots = PushSlots()
 
@@ -13,7 +13,7 @@ import Testing
         .webPush(host: host, user: UserID(user)!)
     }
 
-    /// How many of these are given a place.
+    /// Returns how many of these pushes are given a place.
     private mutating func take(_ places: [PushProvider]) -> Int {
         places.enumerated().count { slots.take($1, for: call($0)) }
     }
@@ -37,7 +37,7 @@ import Testing
     @Test mutating func whatComesBackIsForWhoCanUseIt() {
         _ = take((0..<6).map { place("h\($0)", "eve") })
         _ = take((0..<11).map { place("h", "u\($0)") })
-        // Eve's sixth waits, and the eleventh at this host.
+        // Eve's sixth push waits, and so does the eleventh push at this host.
         #expect(slots.release(place("h", "u3")) == call(10))
         #expect(slots.release(place("h1", "eve")) == call(5))
         #expect(slots.release(place("h2", "eve")) == nil)

@@ -6,12 +6,12 @@ import Testing
 
 @testable import Delivery
 
-/// What a push costs its device and others, and what it does not.
+/// The limits that a push costs its device and other devices, and the pushes that cost no limit.
 @Suite struct PusherLimitTests {
     private let rig = PushRig()
     private var providers: Providers { rig.providers }
 
-    /// Providers take everything but `missed`.
+    /// Providers take all pushes but `missed`, which they answer with this status.
     private func serve(_ missed: Int) {
         for _ in 0..<20 {
             guard let first = providers.shown.first else { return }
@@ -81,7 +81,7 @@ import Testing
         serve(200)
         rig.pass(100)
         #expect(rig.told() == ["ring fcm failed 503", "ring fcm sent 200", "missed fcm sent 200"])
-        // The one from before looks at it again.
+        // The former worker looks at the call again.
         rig.commit("c", hints: false)
         for _ in 0..<8 { first.committed([.call(CallID("c")!)]); first.turn(rig.clock.boot) }
         rig.turn()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Delivery
 
-/// What a worker does with calls because of which somebody may have to be woken (docs/decisions/0021), in virtual time.
+/// How a worker handles calls for which a device may have to be woken (docs/decisions/0021), in virtual time.
 @Suite struct PusherTests {
     private let rig = PushRig()
     private var providers: Providers { rig.providers }
@@ -42,7 +42,7 @@ import Testing
         #expect(providers.shown == ["ring t1"])
         providers.answer(200)
         rig.turn()
-        // The same one again is not.
+        // The same token is not rung again.
         rig.register("phone", .fcm, token: "t1")
         rig.commit("c")
         rig.turn()
@@ -61,7 +61,7 @@ import Testing
         #expect(providers.shown == ["stop t2"])
     }
 
-    /// What was tried with the former one, and for how long it waits, is of no matter.
+    /// The former token's attempts and waiting time do not matter.
     @Test func anotherTokenIsRungThoughTheFormerOneWasRefused() throws {
         rig.register("phone", .apns, token: "a1")
         rig.invite()
@@ -95,7 +95,7 @@ import Testing
         #expect(providers.shown == ["ring a2"])
     }
 
-    /// Each counts with its device.
+    /// Each token counts with its device.
     @Test func everNewTokensAreNotRungWithoutEnd() {
         rig.register("phone", .apns, token: "a0")
         rig.invite()
@@ -150,7 +150,7 @@ import Testing
         var looks = 0
         rig.clock.onLook = { [rig] in
             looks += 1
-            // Twice for the first reading.
+            // The worker looks at the clock twice for the first reading.
             if looks == 3 { rig.ack(by: "phone") }
         }
         rig.invite()
@@ -194,7 +194,7 @@ import Testing
         #expect(providers.shown == ["hidden web.webPush"])
     }
 
-    /// Told once more, it would be let go what the same worker has taken since, and holds.
+    /// A repeated release would let go of the call that the same worker has taken since, and holds.
     @Test func whatMayHaveBeenLetGoIsNotLetGoAgain() {
         rig.register("phone", .apns)
         rig.comeOnline("phone")
@@ -453,7 +453,7 @@ import Testing
         #expect(rig.store.registrations(of: [bob])[0].count == 1)
     }
 
-    /// An operator hears of the reason, at most once a minute of each platform.
+    /// An operator hears of the reason, at most once a minute for each platform.
     @Test func refusalsAreTold() {
         var news: [PushNews] = []
         rig.pusher.onNews = { news.append($0) }
@@ -495,7 +495,7 @@ import Testing
     @Test func aSlowProviderHoldsUpNobodyElse() {
         rig.register("phone", .apns)
         for number in 0..<150 { rig.invite("c\(number)", by: UserID("u\(number)")!) }
-        // Thirty to one device within a minute.
+        // Thirty pushes may go to a device within a minute.
         #expect(providers.open.count == 30)
         rig.register("web", .webPush)
         rig.invite("last", by: UserID("last")!)
@@ -583,7 +583,8 @@ import Testing
         #expect(rig.states() == ["phone apns ring:sent"])
     }
 
-    /// Of what it read before it stood still, the ring that another one has sent would be one that nobody came to.
+    /// The worker would judge by the state that it read before it stood still: the ring that another worker has sent
+    /// would count as late.
     @Test func aWorkerThatStoodStillWithinALookWritesNothing() {
         rig.register("phone", .apns)
         rig.doubtful.standsStill = true
@@ -628,7 +629,7 @@ import Testing
         #expect(providers.shown == ["ring tablet.apns", "ring tablet.apns"])
     }
 
-    /// What is let go until a later attempt is known to have reached nobody, whoever takes it then.
+    /// A push that is let go until a later attempt is known to have reached no device, whichever worker takes it then.
     @Test func whatIsLetGoWithoutHavingLeftIsNotTakenForSent() {
         rig.register("phone", .fcm)
         rig.invite()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// What a backend is answered.
+/// The HTTP responses to a backend.
 @Suite struct AnswerTests {
     private let call = CallSnapshot(
         callID: CallID("c")!, revision: 1, mode: .common, state: .ringing, inviter: UserID("a")!, createdAt: 1,
@@ -23,7 +23,7 @@ import Testing
         #expect(text(response).hasPrefix(#"{"callID":"c","revision":1,"#))
     }
 
-    /// What the gateway itself has sent twice may have been its own first.
+    /// When the gateway has sent a request twice, the first copy may have been its own.
     @Test(arguments: [(true, 200), (false, 201)])
     func aCallThatWasThereIsNotCreated(isFirst: Bool, status: Int) {
         let repeated = payload(.success(.init(call: call, time: 1, repeated: true)))

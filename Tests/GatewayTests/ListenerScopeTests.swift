@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// Which listener has which paths (docs/operations.md, Acting on calls and users).
+/// The paths of each listener (docs/operations.md, Acting on calls and users).
 @Suite struct ListenerScopeTests {
     @Test func eachRouteIsAtOneListenerOrForLoadBalancers() {
         for route in Route.allCases {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Gateway
 
-/// What a backend's request is in the protocol.
+/// The requests of the protocol that a backend's requests become.
 @Suite struct OperationTests {
     private func asked(
         _ route: Route, _ parameters: [String: String] = [:], query: [(name: String, value: String)] = [],
@@ -15,7 +15,7 @@ import Testing
         ).operation { RequestID("new")! }
     }
 
-    /// Who asks, and what, as a coordinator reads it.
+    /// Returns the device and the request, as a coordinator reads them.
     private func relayed(
         _ route: Route, _ parameters: [String: String] = [:], query: [(name: String, value: String)] = [],
         body: String = "", key: String? = "k"

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// Which request a method and a path are (docs/backend.md).
+/// The route of a method and a path (docs/backend.md).
 @Suite struct RouteTests {
     @Test func everyRouteIsFoundUnderItsOwnPathWithItsParameters() {
         for route in Route.allCases {
@@ -15,7 +15,8 @@ import Testing
 
     @Test func aHeadIsAGet() { #expect(Route.find("HEAD", ["healthz"]) == .found(.healthy, parameters: [:])) }
 
-    /// Every route that changes something is named here: a new one is to be thought about.
+    /// The test names every route without an effect: the author of a new route has to decide whether the route answers
+    /// HEAD.
     @Test func onlyWhatChangesNothingAnswersHead() {
         let answering: [Route] = [
             .call, .trace, .history, .user, .devices, .adminOnline, .adminLiveCalls, .adminCalls,
@@ -39,7 +40,7 @@ import Testing
     ])
     func whatIsNoPathIsUnknown(_ levels: [String]) { #expect(Route.find("POST", levels) == .unknown) }
 
-    /// A level that is spelled as one of the table's, in another normal form, is another one.
+    /// A level that spells a level of the table in another normal form is another level.
     @Test func pathsAreComparedAsBytes() {
         #expect(Route.find("GET", ["v1", "calls", "c", "trace\u{0301}"]) == .unknown)
     }

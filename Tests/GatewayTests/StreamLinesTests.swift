@@ -8,14 +8,14 @@ import ZegoCallProtocol
 @testable import Gateway
 @testable import HTTPServing
 
-/// What a gateway does on the broker for users who hear over HTTP (docs/decisions/0022).
+/// The messages of a gateway at the broker, for users who hear over HTTP (docs/decisions/0022).
 @Suite struct StreamLinesTests {
     private static let topics = Topics.standard
     private let alice = UserID("alice")!
     private let bob = UserID("bob")!
     private let callID = CallID("c")!
 
-    /// The lines of a gateway, and what they said.
+    /// The lines of a gateway, and their actions.
     private final class Rig {
         let desk = StreamDesk(most: StreamDeskBounds.streams)!
         var lines: StreamLines
@@ -40,7 +40,7 @@ import ZegoCallProtocol
             for number in ended { lines.ended(number, now: now) }
         }
 
-        /// In words.
+        /// The actions in words.
         func said() -> [String] {
             lines.takeActions().map { action in
                 switch action {
@@ -77,12 +77,12 @@ import ZegoCallProtocol
 
     private let rig = Rig()
 
-    /// What waits for the client, without what is for nobody's eyes.
+    /// The events that wait for the client, without their ids.
     private func heard(_ stream: HTTPStream) -> [String] {
         stream.waitingText.components("\n\n").filter { $0.hasPrefix("event") }.map { $0.components("\nid: ")[0] }
     }
 
-    /// The id that a client keeps that has read everything.
+    /// The id that a client keeps after it has read all events.
     private func lastID(_ stream: HTTPStream) -> String {
         stream.waitingText.components("id: ").last?.components("\n").first ?? ""
     }
@@ -110,7 +110,7 @@ import ZegoCallProtocol
             })
     }
 
-    /// As alice's response to the request that made it.
+    /// The call as alice's response to her start request shows it.
     private var started: CallSnapshot {
         var made = call(1, [bob: .inviting])
         made.members[0].device = DeviceID("zegocall")!
@@ -209,7 +209,7 @@ import ZegoCallProtocol
         #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":false,"reason":"lost","session":"s1"}"#])
     }
 
-    /// Two gateways that each answered the other at once would never end.
+    /// Two gateways that each answered the other's announcement at once would never end.
     @Test func aDeviceThatAnotherGatewayAnnouncesIsAnnouncedAgainAfterAWhile() throws {
         _ = try online()
         rig.welcome("bob", "another")
@@ -229,7 +229,7 @@ import ZegoCallProtocol
 
     // MARK: Streams that go on
 
-    /// A stream of a gateway that has heard of nothing, as after a restart, or of another one.
+    /// Opens a stream of a gateway that has heard of no event, as after a restart, or of another gateway.
     private func again(_ user: String = "bob", after id: String?) throws -> (StreamLinesTests, HTTPStream) {
         let other = StreamLinesTests()
         other.rig.lines.connected()
@@ -244,14 +244,14 @@ import ZegoCallProtocol
         let stream = try online()
         rig.receive("bob", invitation)
         let (other, second) = try again(after: lastID(stream))
-        // By the new session, and as others are told of the invitation.
+        // The new session gets the invitation, and gets it again as the other members are told of it.
         other.rig.receive("bob/zegocall", invitation)
         other.rig.receive("bob/zegocall", event(.invited, call(2, [bob: .received]), changed: [alice, bob]))
         #expect(other.heard(second).isEmpty)
         #expect(lastID(second) == "1;c.2.2.0.ar")
     }
 
-    /// With its last id a client says what has reached it.
+    /// A client's last id says which events have reached the client.
     @Test func whatWasLostWithTheStreamIsToldAgain() throws {
         let stream = try online()
         let before = lastID(stream)
@@ -261,14 +261,16 @@ import ZegoCallProtocol
         #expect(other.heard(second) == heard(stream) && heard(stream).count == 1)
     }
 
-    /// A new session is not owed what was over before: the service answers an ack of an earlier revision.
+    /// A new session is not owed calls that were over before the session began: the service answers an ack of an
+    /// earlier revision.
     @Test func whatHappenedBetweenTwoStreamsIsAskedForAndTold() throws {
         let stream = try online()
         rig.receive("bob", invitation)
         let (other, second) = try again(after: lastID(stream))
         let ack = #"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":1}"#
         #expect(other.rig.said() == [ack])
-        // Once more, in a session of its own: an ack of the one before may have been counted for this one.
+        // The gateway asks once more, in another session: the service may have counted an ack of the former session for
+        // this session.
         other.rig.tick(StreamLineBounds.question)
         #expect(other.rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
         other.rig.welcome("bob", "s2")
@@ -292,7 +294,7 @@ import ZegoCallProtocol
         #expect(other.heard(second).count == 1)
     }
 
-    /// Of two calls the later one's id names the earlier one, too.
+    /// The id of the later of two calls names the earlier call, too.
     @Test func anIDSaysWhatWasToldOfAllCalls() throws {
         let stream = try online()
         var second = call(1, [bob: .inviting])
@@ -320,7 +322,7 @@ import ZegoCallProtocol
         #expect(other.heard(second)[0].contains("carol"))
     }
 
-    /// Of which a caller is told nothing, until something is to be told.
+    /// The gateway tells a caller nothing of the call until there is an event to tell.
     @Test func aCallThatTheUserMadeIsNamedByTheID() throws {
         let stream = try online("alice")
         let device = DeviceAddress(userID: alice, deviceID: DeviceID("zegocall")!)
@@ -335,7 +337,7 @@ import ZegoCallProtocol
         #expect(lastID(stream) == "1;c.1.1..ai-")
     }
 
-    /// The start is answered, the decline goes to a stream that is dead: the client's last id knows nothing of the call.
+    /// The start is answered, and the decline goes to a dead stream: the client's last id knows nothing of the call.
     @Test(arguments: [nil, "1"] as [String?])
     func ofACallThatTheUserMadeItIsAskedWhateverTheIDSays(_ id: String?) throws {
         _ = try online("alice")
@@ -384,7 +386,7 @@ import ZegoCallProtocol
         #expect(heard(stream).count == 2)
     }
 
-    /// It would not be owed what the other one knows.
+    /// The new stream would not be owed the events that the other stream knows.
     @Test func besideAStreamThatKnowsNothingItIsAskedForEverything() throws {
         let stream = try online()
         rig.receive("bob", invitation)
@@ -395,7 +397,8 @@ import ZegoCallProtocol
         #expect(heard(stream).count == 1)
     }
 
-    /// By a stream that is dead, as nobody has noticed yet: the service may count the ack for the session of the new one.
+    /// The ack comes from a stream that is dead without notice so far: the service may count the ack for the session of
+    /// the new stream.
     @Test(arguments: [true, false])
     func behindAnAckTheNewStreamIsToldInASecondSession(_ isOver: Bool) throws {
         let stream = try online()
@@ -434,7 +437,7 @@ import ZegoCallProtocol
         let second = try rig.open("bob")
         rig.receive("bob/zegocall", invitation)
         #expect(heard(second).isEmpty)
-        // What it has been told by then is known of it, too.
+        // The gateway also knows the events that the second stream was told by then.
         second.arrived()
         close(second)
         rig.now += StreamLineBounds.memory - 1
@@ -452,7 +455,8 @@ import ZegoCallProtocol
         #expect(heard(second).count == 1)
     }
 
-    /// An app that was started again knows nothing. That takes it some time, or it says so by an id that is none.
+    /// An app that was started again knows nothing. The start takes some time, or the app says so by an id that names
+    /// no event.
     @Test(arguments: [nil, "0"] as [String?])
     func anAppThatWasStartedAgainIsRung(_ id: String?) throws {
         let stream = try online()
@@ -586,7 +590,7 @@ import ZegoCallProtocol
         #expect(rig.said().isEmpty)
     }
 
-    /// By the new session: the service knows whether it still rings.
+    /// The new session tells the later stream: the service knows whether the call still rings.
     @Test func aStreamThatComesLaterIsToldOfWhatIsOwedAndTheOthersAreNotAgain() throws {
         let first = try online()
         rig.receive("bob", invitation)
@@ -598,7 +602,7 @@ import ZegoCallProtocol
         #expect(heard(second).count == 1 && heard(first).count == 1 && rig.said().count == 1)
     }
 
-    /// The first one may be dead, and nobody has noticed yet.
+    /// The first stream may be dead without notice so far.
     @Test func aStreamThatComesLaterIsToldOfAnAnswerThatTheFirstWasTold() throws {
         let first = try online("alice")
         let accepted = event(.userStateChanged, call(3, [bob: .accepted], state: .active), changed: [bob])
@@ -608,7 +612,7 @@ import ZegoCallProtocol
         #expect(heard(first).count == 1 && heard(second) == heard(first))
     }
 
-    /// As the service sends it in a new session.
+    /// The service sends the invitation like this in a new session.
     @Test func anInvitationThatComesAgainAtALaterRevisionIsNotToldAgain() throws {
         let stream = try online()
         rig.receive("bob", invitation)
@@ -626,7 +630,7 @@ import ZegoCallProtocol
         #expect(heard(stream).count == 2)
     }
 
-    /// Of one revision the change of another member may come first.
+    /// The change of another member may come first at the same revision.
     @Test func anInvitationIsToldAlsoBehindAnEventOfItsRevision() throws {
         let stream = try online()
         rig.receive("bob", event(.userStateChanged, call(2, [bob: .received])))
@@ -642,7 +646,7 @@ import ZegoCallProtocol
         #expect(heard(stream).isEmpty)
     }
 
-    /// As phones do: it is sent again, and rings once there is room.
+    /// The invitation that is left is sent again, as to phones, and rings once there is room.
     @Test func ofMoreCallsThanMayRingTheLastIsLeftForLater() throws {
         let stream = try online()
         func invite(
@@ -657,7 +661,7 @@ import ZegoCallProtocol
         invite(3, .cancelled, 2, .ended)
         invite(StreamLine.mostCalls)
         #expect(heard(stream).count == StreamLine.mostCalls + 2 && rig.said().count == 2)
-        // What the user has answered itself brings no event, and is forgotten when it can ring no more.
+        // A call that the user answered brings no event, and is forgotten when the call can ring no more.
         invite(StreamLine.mostCalls + 1)
         #expect(rig.said().isEmpty)
         rig.now += 60_001
@@ -758,7 +762,7 @@ import ZegoCallProtocol
 }
 
 extension HTTPStream {
-    /// What waits for the client.
+    /// The text that waits for the client.
     fileprivate var waitingText: String { String(decoding: waitingBytes, as: UTF8.self) }
 }
 

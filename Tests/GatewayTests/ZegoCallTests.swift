@@ -6,7 +6,8 @@ import ZegoCallProtocol
 
 @testable import Gateway
 
-/// What ZEGO Call's clients ask is in the protocol, and what they are answered (docs/migrate/zego-call-server.md).
+/// The requests of the protocol that the requests of ZEGO Call's clients become, and the answers
+/// (docs/migrate/zego-call-server.md).
 @Suite struct ZegoCallTests {
     private func bearer(_ user: String = "alice", device: String? = nil) -> Bearer {
         var token = Token(user: UserID(user)!, expiresAt: .max)
@@ -197,7 +198,7 @@ import ZegoCallProtocol
         #expect(look.next(after: call(.accepted, .cancelled, .rejected)) != nil)
     }
 
-    /// With an Idempotency-Key: the `call.end` has the same id, and so the same answer.
+    /// The cancel has an Idempotency-Key: its `call.end` has the same id, and so the same answer.
     @Test func aLateCancelThatIsSentAgainHasTheSameAnswer() throws {
         let end = try #require(try cancel().next(after: late)?.next(after: call(.accepted)))
         let again = try cancel().next(after: .failure(SignalingError(.callEnded, "", state: "accepted")))

@@ -5,7 +5,7 @@ private func parsed(_ text: String) throws -> IPAddress { try #require(IPAddress
 
 private func parsed(_ cidr: String) throws -> Network { try #require(Network(cidr)) }
 
-/// Which addresses a stranger's URL may lead to.
+/// The addresses to which a stranger's URL may lead.
 struct AddressRulesTests {
     @Test(arguments: [
         "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",

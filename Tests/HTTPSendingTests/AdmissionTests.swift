@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTPSending
 
-/// Whose turn it is.
+/// The order in which requests have their turn.
 struct AdmissionTests {
     private typealias Host = Destination.Host
     private let first = Host(name: "first.example", port: 443)

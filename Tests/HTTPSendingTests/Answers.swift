@@ -4,7 +4,7 @@ import Testing
 @testable import HTTPSending
 
 extension AddressRules {
-    /// What lets a test's own servers be asked.
+    /// The rules that let a test ask its own servers.
     static let loopback = AddressRules(allowedNetworks: [Network("127.0.0.0/8")!])
 }
 
@@ -20,7 +20,7 @@ extension HTTPSender {
         return answers
     }
 
-    /// What becomes of one request, and in so many milliseconds.
+    /// Sends a request and returns its outcome, which must come within `milliseconds`.
     func outcome(_ request: HTTPRequest, within milliseconds: Int64 = 30_000) throws -> HTTPAnswer.Outcome {
         send(request)
         let answers = try answers(1)

@@ -7,7 +7,7 @@ final class CertificateFiles: Sendable {
     private let directory: String
     var certificate: String { directory + "/server.crt" }
     var key: String { directory + "/server.key" }
-    /// What the certificate's file says.
+    /// The content of the certificate's file.
     var text: String { get throws { try String(contentsOfFile: certificate, encoding: .utf8) } }
 
     init(_ alternativeNames: String = "DNS:localhost,IP:127.0.0.1") throws {

@@ -8,10 +8,11 @@ final class HTTP2Server: Sendable {
     var certificateFile: String { server.certificate.certificate }
     var url: String { "https://127.0.0.1:\(server.port)/" }
 
-    /// Says nothing until as many requests have come as the first number says, answers these, and so on.
+    /// Waits for as many requests as the first number says, answers these requests, and goes on with the next number.
     init(answersAfter counts: [Int], isReady: @escaping @Sendable () -> Void = {}) throws {
         server = try TLSServer(.http2, isReady: isReady) { connection in
-            // Unasked, as servers do: a client that finds nothing to read may take the connection for a dead one.
+            // The server sends its settings unasked, as servers do: a client that finds nothing to read may take the
+            // connection for dead.
             connection.send(Self.frame(.settings, flags: 0, stream: [0, 0, 0, 0]))
             guard connection.read(Self.preface.count) == Self.preface else { return }
             for count in counts {

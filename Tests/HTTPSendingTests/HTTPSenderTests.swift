@@ -154,7 +154,7 @@ struct HTTPSenderTests {
             request.mostAnswer = 5
             #expect(try sender.outcome(request).response?.body == Array("12345".utf8))
         }
-        // It was not cut: the connection went on.
+        // The response was not cut: the connection went on.
         #expect(server.accepted == 1)
     }
 
@@ -274,7 +274,7 @@ struct HTTPSenderTests {
         let answers = try sender.answers(5)
         #expect(answers.allSatisfy { $0.outcome.response?.status == 200 })
         #expect(server.accepted == 1)
-        // A request with other rules is refused, and takes the connection from nobody.
+        // The sender refuses a request with other rules, and takes the connection from no other request.
         let refused = try sender.outcome(HTTPRequest(id: 6, url: server.url))
         #expect(refused == .failed(reason: "127.0.0.1 is a loopback address", wasHandedOver: false))
     }

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Takes TCP connections at a port of 127.0.0.1, each on a thread of its own, until it is gone.
+/// Takes TCP connections at a port of 127.0.0.1, each on a thread of its own, until the listener is gone.
 final class Listener: Sendable {
     private struct State {
         var open: Set<Int32> = []
@@ -13,7 +13,7 @@ final class Listener: Sendable {
     private let descriptor: Int32
     private let shared: Shared
 
-    /// What outlives the listener, for the threads.
+    /// The state that outlives the listener, for the threads.
     private final class Shared: Sendable {
         let state = Mutex(State())
         let serve: @Sendable (Int32) -> Void
@@ -34,7 +34,7 @@ final class Listener: Sendable {
         startTestThread { Self.accept(descriptor, shared) }
     }
 
-    /// Ends everything that threads wait for, so that they end.
+    /// Shuts all sockets down for which threads wait, so that the threads end.
     deinit {
         shared.state.withLock { state in
             state.isClosed = true
@@ -63,7 +63,7 @@ final class Listener: Sendable {
     }
 }
 
-/// A socket with a port of 127.0.0.1 that nobody else has, and that port.
+/// Returns a socket with a port of 127.0.0.1 that no other process has, and the port.
 func boundSocket() -> (descriptor: Int32, port: Int) {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     var address = sockaddr_in()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPSending
 
-/// Which connection is ended when a provider has stopped to answer.
+/// The choice of the connection that is ended when a provider has stopped answering.
 @Suite struct OpenSocketsTests {
     private let sockets = OpenSockets()
 
@@ -34,7 +34,7 @@ import Testing
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Whether nothing more comes from there.
+    /// Whether no further byte comes over this connection.
     private func isEnded(_ descriptor: Int32) -> Bool {
         var byte: UInt8 = 0
         return recv(descriptor, &byte, 1, Int32(MSG_DONTWAIT)) == 0

@@ -29,7 +29,7 @@ struct ProviderTests {
     }
 
     @Test func aHundredAtOnceShareTheFirstConnection() throws {
-        // It answers none before all are there.
+        // The server answers no request before a hundred requests are there.
         let server = try HTTP2Server(answersAfter: [100, 50])
         let sender = try sender(server.certificateFile)
         for id in UInt64(0)..<150 { sender.send(request(id, server.url)) }
@@ -115,7 +115,8 @@ struct ProviderTests {
         #expect(server.accepted == 1)
     }
 
-    /// Curl closes the connection of one that was late, so that without help the next one would be late as well, for ever.
+    /// Curl closes the connection of a late request, so that without help the next request would be late as well, for
+    /// ever.
     @Test(arguments: [true, false])
     func aServerOfHTTP1ThatShakesHandsSlowlyIsReachedAllTheSame(isProvider: Bool) throws {
         let server = try WebServer(isReady: { usleep(150_000) }) { $1.answer(200) }
@@ -133,7 +134,7 @@ struct ProviderTests {
         #expect(server.accepted == 1)
     }
 
-    /// How many requests were late before one left, at most 20.
+    /// Returns how many requests were late before a request left, at most 20.
     private func lateOutcomes(_ sender: HTTPSender, _ url: String, isProvider: Bool) throws -> Int {
         for id in 0..<20 {
             var request = request(UInt64(id), url, before: 100)
@@ -149,7 +150,7 @@ struct ProviderTests {
 
     // MARK: Connections
 
-    /// The server may have forgotten it: others would wait there in vain.
+    /// The server may have forgotten the connection: other requests would wait there in vain.
     @Test func aConnectionWithoutAnAnswerInTimeTakesNoMore() throws {
         let server = try HTTP2Server(answersAfter: [2])
         let sender = try sender(server.certificateFile)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPSending
 
-/// What callers and the sender's thread hand each other.
+/// The mailbox in which callers and the sender's thread exchange requests and answers.
 struct SenderMailboxTests {
     private let mailbox: SenderMailbox
 
@@ -25,7 +25,7 @@ struct SenderMailboxTests {
     @Test func noMoreThanTheBoundAreOpenAtOnce() {
         #expect([1, 2, 3].map { mailbox.post(posted($0)) } == [.first, .further, .full])
         #expect(mailbox.takePosted().map(\.request.id) == [1, 2])
-        // Taken is not answered.
+        // A taken request is not answered yet.
         #expect(mailbox.post(posted(4)) == .full)
         mailbox.deliver([answer(1)], inFlight: 1)
         #expect(mailbox.counts == (1, 0))

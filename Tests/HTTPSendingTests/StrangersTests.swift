@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPSending
 
-/// What strangers' URLs, servers and names are kept from.
+/// The protection against strangers' URLs, servers and names.
 struct StrangersTests {
     private let server: WebServer
     private let sender: HTTPSender
@@ -21,7 +21,7 @@ struct StrangersTests {
         #expect(server.accepted == 0)
     }
 
-    /// All of them are 127.0.0.1 for who reads URLs as browsers do.
+    /// A reader of URLs that works like a browser takes all these hosts for 127.0.0.1.
     @Test(arguments: [
         "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "%31%32%37.0.0.1", "[::ffff:127.0.0.1]", "127.0.0.1.",
     ])
@@ -56,13 +56,13 @@ struct StrangersTests {
     }
 
     @Test func aNameThatNobodyHasIsNotFound() throws {
-        // RFC 6761, section 6.4: never to be found.
+        // By RFC 6761, section 6.4, this name is never found.
         let outcome = try sender.outcome(HTTPRequest(id: 1, url: "https://bellwire.invalid/"))
         #expect(outcome == .failed(reason: "the host's name was not found", wasHandedOver: false))
     }
 
     @Test func aPortWhereNobodyListensIsSaidToBeOne() throws {
-        // Taken, so that nobody else is given it.
+        // The port is taken, so that no other process is given it.
         let (descriptor, port) = boundSocket()
         defer { close(descriptor) }
         let url = "https://127.0.0.1:\(port)/"
@@ -126,7 +126,7 @@ struct StrangersTests {
         #expect(try #require(outcome.reason).hasPrefix("the certificate is not to be trusted: self-signed certificate"))
         #expect(!outcome.wasHandedOver)
         #expect(stranger.requests.isEmpty)
-        // Nor by the system's authorities.
+        // The system's authorities do not know the certificate either.
         let other = try HTTPSender(userAgent: "bellwire-tests")
         #expect(try !other.outcome(HTTPRequest(id: 1, url: server.url(), allowed: .loopback)).wasHandedOver)
     }
@@ -154,7 +154,7 @@ struct StrangersTests {
 
     // MARK: The environment
 
-    // In processes of their own: nobody else may read the environment while it is changed.
+    // These tests run in processes of their own: no other code may read the environment while a test changes it.
 
     @Test func proxiesInTheEnvironmentAreNotUsed() async {
         await #expect(processExitsWith: .success) {
@@ -170,7 +170,7 @@ struct StrangersTests {
         }
     }
 
-    /// Also where the system's settings would let OpenSSL speak it.
+    /// The sender refuses such a server also where the system's settings would let OpenSSL speak old TLS.
     @Test func aServerOfOldTLSIsNotAsked() async {
         await #expect(processExitsWith: .success) {
             let certificate = try CertificateFiles()

@@ -4,22 +4,22 @@ import Testing
 
 /// A server of TLS at a port of 127.0.0.1.
 final class TLSServer: Sendable {
-    /// How far it goes to meet its clients.
+    /// The protocols that the server speaks.
     enum Kind {
         case http1
         case http2
-        /// Speaks nothing newer than TLS 1.1.
+        /// The server speaks no newer version than TLS 1.1.
         case old
     }
 
     private let listener: Listener
     let certificate: CertificateFiles
     var port: Int { listener.port }
-    /// Connections so far, also those on which nothing was said.
+    /// The number of connections so far, also of connections without a request.
     var accepted: Int { listener.accepted }
 
-    /// Calls `serve` on the connection's own thread once hands are shaken, for which it is not ready before `isReady` returns; the connection
-    /// ends with it.
+    /// Calls `serve` on the connection's own thread after the handshake. The server is not ready for the handshake
+    /// before `isReady` returns. The connection ends when `serve` returns.
     init(
         _ kind: Kind = .http1, certificate: CertificateFiles? = nil,
         isReady: @escaping @Sendable () -> Void = {}, _ serve: @escaping @Sendable (TLSConnection) -> Void
@@ -36,7 +36,7 @@ final class TLSServer: Sendable {
 
 /// OpenSSL's settings of a server.
 final class ServerContext: @unchecked Sendable {
-    // Sendable: never changed after it is made, and OpenSSL lets several threads make their sessions of it.
+    // Sendable: the context never changes after it is made, and OpenSSL lets several threads make their sessions of it.
 
     let context: OpaquePointer
 
@@ -49,7 +49,8 @@ final class ServerContext: @unchecked Sendable {
         case .http1: break
         case .http2:
             SSL_CTX_set_alpn_select_cb(context, chooseHTTP2, nil)
-            // A curl that looks after a connection when there is nothing to read but a ticket takes it for a dead one and makes another.
+            // When a connection has nothing to read but a ticket, a curl that looks after the connection takes it for
+            // dead and makes another.
             SSL_CTX_set_num_tickets(context, 0)
         case .old:
             SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(TLS1_1_VERSION), nil)
@@ -78,12 +79,12 @@ private func chooseHTTP2(
     return SSL_TLSEXT_ERR_NOACK
 }
 
-/// One client's connection, for one thread.
+/// The connection of a client, for a single thread.
 final class TLSConnection {
     private let session: OpaquePointer
     private var received: [UInt8] = []
 
-    /// Nil when hands were not shaken.
+    /// Nil when the handshake failed.
     init?(_ descriptor: Int32, _ context: ServerContext) {
         guard let session = SSL_new(context.context) else { return nil }
         self.session = session
@@ -112,7 +113,7 @@ final class TLSConnection {
         return Array(received[..<count])
     }
 
-    /// What comes before the next empty line; nil when the client has gone before.
+    /// The bytes before the next empty line; nil when the client has gone before.
     func readHead() -> String? {
         let end = Array("\r\n\r\n".utf8)
         while true {

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// A file that is there as long as this is.
+/// A file that exists as long as this object.
 final class TextFile {
     let path: String
 

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import HTTPSending
 
-/// A server of HTTPS that does what a test says, at a port of 127.0.0.1.
+/// A server of HTTPS that does as a test says, at a port of 127.0.0.1.
 final class WebServer: Sendable {
     struct Request: Sendable {
         /// `POST /path HTTP/1.1`
@@ -32,7 +32,7 @@ final class WebServer: Sendable {
     var accepted: Int { server.accepted }
     var certificateFile: String { server.certificate.certificate }
     var certificate: String { get throws { try server.certificate.text } }
-    /// What has arrived.
+    /// The requests that have arrived.
     var requests: [Request] { record.requests.withLock { $0 } }
     /// How many requests there were at once, at most.
     var mostAtOnce: Int { record.counts.withLock { $0.most } }
@@ -77,7 +77,7 @@ extension TLSConnection {
     }
 }
 
-/// Closed until it is opened.
+/// A gate that is closed until it is opened.
 final class Gate: Sendable {
     private let isOpen = Mutex(false)
     private let semaphore = DispatchSemaphore(value: 0)
@@ -87,7 +87,7 @@ final class Gate: Sendable {
         semaphore.signal()
     }
 
-    /// Returns when it is open, or the test must have failed long ago.
+    /// Returns when the gate is open, or after so long a time that the test must have failed.
     func wait() {
         if isOpen.withLock({ $0 }) { return }
         if semaphore.wait(timeout: .now() + .seconds(30)) == .success { semaphore.signal() }

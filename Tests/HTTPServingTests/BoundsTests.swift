@@ -2,14 +2,14 @@ import Testing
 
 @testable import HTTPServing
 
-/// What a server takes of its clients.
+/// The bounds of a server for its clients.
 struct BoundsTests {
     private static let longestBody = 1_000
     private let settings = HTTPServerSettings.with { $0.longestBody = Self.longestBody }
 
     // MARK: Connections
 
-    /// Whoever comes finds a place, and those go on that asked something last.
+    /// Each newcomer finds a place, and the connections go on that had a request last.
     @Test func atTheBoundTheConnectionGivesWayThatIdlesLongest() throws {
         let server = try HTTPServer.local(.with { $0.mostConnections = 3 })
         func ask(_ client: Client) throws {
@@ -18,7 +18,7 @@ struct BoundsTests {
         }
         let clients = try (0..<3).map { _ in try Client(server.port) }
         for client in clients { try ask(client) }
-        // The first one was silent longest, and is no longer.
+        // The first connection was silent longest, and is so no longer.
         try ask(clients[0])
         let newcomer = try Client(server.port)
         try ask(newcomer)
@@ -27,7 +27,7 @@ struct BoundsTests {
         try ask(clients[2])
         try eventually { server.counts.open == 3 }
         #expect(server.counts.gaveWay == 1 && server.counts.refused == 0 && server.counts.late == 0)
-        // Those that never ask anything give way to each other in the end.
+        // Connections that never make a request give way to each other in the end.
         let silent = try (0..<50).map { _ in try Client(server.port) }
         let last = try Client(server.port)
         try ask(last)
@@ -35,7 +35,8 @@ struct BoundsTests {
         #expect(try silent[0].isClosed())
     }
 
-    /// Where all have a request that is being served nobody gives way: what is vital has places of its own.
+    /// While every connection has a request that is being served, no connection gives way: vital requests have places
+    /// of their own.
     @Test func whatIsVitalIsServedAlsoWhenAllConnectionsAreBusy() throws {
         let desk = Desk()
         let settings = HTTPServerSettings.with {
@@ -50,7 +51,7 @@ struct BoundsTests {
         let busy = try (0..<2).map { _ in try Client(server.port) }
         for client in busy { client.request("GET /") }
         let exchanges = try desk.take(2)
-        // Silent ones in the reserved places give way, too.
+        // Silent connections in the reserved places give way, too.
         let silent = try (0..<5).map { _ in try Client(server.port) }
         let vital = try Client(server.port)
         for _ in 0..<2 {
@@ -65,7 +66,7 @@ struct BoundsTests {
         #expect(server.counts.refused == 1)
         for exchange in exchanges { exchange.respond(.text(200, "done")) }
         for client in busy { #expect(try client.response()?.text == "done") }
-        // There is a place again, also for who came into a reserved one.
+        // There is a place again, also for a connection that came into a reserved place.
         let next = try Client(server.port)
         next.request("GET /vital")
         #expect(try next.response()?.status == 200)
@@ -164,7 +165,8 @@ struct BoundsTests {
         #expect(try client.response()?.text == "1000")
     }
 
-    /// A client that has announced much is not waited for, nor is one that asks whether it may send.
+    /// The server waits neither for a client that has announced a long body, nor for a client that asks whether it may
+    /// send.
     @Test(arguments: [
         (["Content-Length: 1000000"], ""), (["Content-Length: 18446744073709551615"], ""),
         (["Content-Length: 1001", "Expect: 100-continue"], ""), (["Content-Length: 1000000"], "the beginning"),
@@ -181,7 +183,7 @@ struct BoundsTests {
         #expect(server.counts.requests == [.clientError: 1])
     }
 
-    /// It would not see the answer if the connection were closed before.
+    /// The client would not see the answer if the server closed the connection before.
     @Test(arguments: [
         (["Content-Length: 1001"], "x", 1_001, ""), (["Content-Length: 200000"], "x", 200_000, ""),
         (["Transfer-Encoding: chunked"], "a\r\n0123456789\r\n", 101, "0\r\n\r\n"),
@@ -240,7 +242,7 @@ struct BoundsTests {
             case .path, .query: []
             case .header: ["X: " + String(repeating: "x", count: 40_000)]
             case .headers: [String](repeating: "X: y", count: 1_000)
-            // microhttpd makes a note of each.
+            // microhttpd makes a note of each cookie.
             case .cookies: ["Cookie: " + String(repeating: "x;", count: 1_000)]
             case .cookie: ["Cookie: " + String(repeating: "x", count: 20_000)]
             }
@@ -251,7 +253,7 @@ struct BoundsTests {
         let server = try HTTPServer.local()
         let client = try Client(server.port)
         client.request(head.line, headers: head.fields)
-        // It is closed under what is still being sent, and so the answer may be lost.
+        // The server closes the connection while the client still sends, so that the answer may be lost.
         let status = try client.response()?.status
         #expect(status == nil || status == (head == .path || head == .query ? 414 : 431))
         try client.readToEnd()
@@ -259,7 +261,7 @@ struct BoundsTests {
         #expect(server.counts.late == 0)
     }
 
-    /// For microhttpd alone these would be too many: it would never answer.
+    /// For microhttpd alone these parameters would be too many: microhttpd would never answer.
     @Test func aQueryMayHaveManyParameters() throws {
         let server = try HTTPServer.local { .text(200, "\(RequestQuery.pairs($0.query)?.count ?? 0)") }
         let client = try Client(server.port)

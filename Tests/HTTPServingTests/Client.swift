@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// A connection on which a test says what it likes.
+/// A connection over which a test sends any bytes.
 final class Client {
     struct Response: Equatable {
         let status: Int
@@ -15,7 +15,8 @@ final class Client {
     private var descriptor: Int32
     private var received: [UInt8] = []
 
-    /// - Parameter receiveBuffer: bytes that the kernel takes when nobody reads; its own choice when nil.
+    /// - Parameter receiveBuffer: bytes that the kernel takes while the test does not read; the kernel's own choice
+    ///   when nil.
     init(_ port: Int, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         try #require(descriptor >= 0)
@@ -53,7 +54,7 @@ final class Client {
     @discardableResult
     func send(_ text: String) -> Bool { send(Array(text.utf8)) }
 
-    /// A request with what HTTP/1.1 needs.
+    /// Sends a request with the lines that HTTP/1.1 needs.
     @discardableResult
     func request(_ line: String, headers: [String] = [], body: String? = nil) -> Bool {
         var lines = ["\(line) HTTP/1.1", "Host: localhost"] + headers
@@ -61,7 +62,7 @@ final class Client {
         return send(lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? ""))
     }
 
-    /// Says that nothing more will be sent.
+    /// Tells the server that no further bytes come.
     func finish() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// Ends the connection with a reset.
@@ -72,7 +73,7 @@ final class Client {
         descriptor = -1
     }
 
-    /// The next response. Nil when the server has gone before it was whole.
+    /// Returns the next response; nil when the server has gone before the response was whole.
     func response(hasBody: Bool = true) throws -> Response? {
         let end = Array("\r\n\r\n".utf8)
         var headEnd: Int?
@@ -95,10 +96,11 @@ final class Client {
         return Response(status: status, headers: headers, body: Array(received[..<count]))
     }
 
-    /// Whether the server ends the connection without a further byte. Waits for one or the other.
+    /// Whether the server ends the connection without a further byte. Waits for the end or for a byte.
     func isClosed() throws -> Bool { try received.isEmpty && !receive() && received.isEmpty }
 
-    /// Reads until this has come, and drops it with what came before. False when the server has gone first.
+    /// Reads until this text has come, and drops the text with all bytes before it. False when the server has gone
+    /// first.
     func read(to text: String) throws -> Bool {
         let wanted = Array(text.utf8)
         while true {
@@ -114,7 +116,7 @@ final class Client {
     /// Reads until the server ends the connection.
     func readToEnd() throws { while try receive() {} }
 
-    /// Until there is something to read.
+    /// Waits until there are bytes to read.
     func waitForBytes() throws {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         var code: Int32

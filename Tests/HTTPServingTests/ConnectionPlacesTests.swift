@@ -3,13 +3,13 @@ import Testing
 
 @testable import HTTPServing
 
-/// Who has which place, without a server.
+/// The places of connections, without a server.
 struct ConnectionPlacesTests {
     private func connection(_ number: Int) -> ConnectionHandle {
         ConnectionHandle(pointer: OpaquePointer(bitPattern: number + 1)!)
     }
 
-    /// In any order of what happens: the first is the one that was appended longest ago.
+    /// After any order of steps, the first connection of the queue is the connection that was appended longest ago.
     @Test func aQueueIsInTheOrderOfWhatWasAppended() {
         var queue = ConnectionQueue()
         var expected: [Int] = []
@@ -27,7 +27,7 @@ struct ConnectionPlacesTests {
         }
     }
 
-    /// What is shut down is not closed at once, and a burst must not empty the table.
+    /// A connection that is shut down is not closed at once, and a burst must not empty the table.
     @Test func soManyGiveWayAtATime() {
         var places = ConnectionPlaces(.with { $0.mostConnections = 1_000 })
         for number in 0..<1_000 {
@@ -52,7 +52,7 @@ struct ConnectionPlacesTests {
             places.opened(connection(number))
         }
         places.works(connection(0))
-        // The only one of this address is busy; that of the other is not concerned.
+        // The only connection of this address is busy; the connection of the other address does not give way.
         #expect(places.admit(first) == (false, []))
         #expect(places.admit(second) == (true, [connection(1)]))
         places.opened(connection(2))
@@ -60,7 +60,7 @@ struct ConnectionPlacesTests {
         #expect(places.admit(first) == (true, []))
     }
 
-    /// A connection that was shut down, and is not closed yet, keeps nobody of its address out.
+    /// A connection that was shut down, and is not closed yet, keeps no newcomer of its address out.
     @Test func whatLeavesCountsNoMoreWithItsAddress() {
         let address = ClientAddress([10, 0, 0, 1])
         var places = ConnectionPlaces(.with { $0.mostPerAddress = 2 })

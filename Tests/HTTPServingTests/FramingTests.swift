@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTPServing
 
-/// What is not quite HTTP, and what others may read differently.
+/// Requests that are not quite HTTP, and requests that other programs may read differently.
 struct FramingTests {
     @Test(arguments: [
         ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
@@ -33,12 +33,13 @@ struct FramingTests {
         client.send(request)
         client.finish()
         #expect(try client.response()?.status == status)
-        // A length that is none is answered twice by microhttpd, which is harmless on a connection that ends.
+        // microhttpd answers an invalid length twice, which is harmless on a connection that ends.
         try client.readToEnd()
     }
 
-    /// microhttpd takes the first of several lengths, the chunks where there are both, and everything up to the end of the connection where
-    /// the coding is none that it knows. A proxy may do otherwise, and take for a second request what belongs to the first.
+    /// microhttpd takes the first of several lengths, the chunks where a request has both, and all bytes up to the end
+    /// of the connection where microhttpd does not know the coding. A proxy may do otherwise, and take a part of the
+    /// first request for a second request.
     @Test(arguments: [
         (["Content-Length: 5", "Transfer-Encoding: chunked"], 400), (["Content-Length: 5", "Content-Length: 5"], 400),
         (["Content-Length: 5", "Content-Length: 6"], 400),
@@ -60,8 +61,8 @@ struct FramingTests {
         #expect(try client.isClosed())
     }
 
-    /// Lines that nobody should send, and no proxy should pass on. What follows in a value's second line is added to the header's name, and a
-    /// header without a name ends the head.
+    /// Lines that no client should send and no proxy should pass on. The second line of a value is added to the
+    /// header's name, and a header without a name ends the head.
     @Test(arguments: [
         ("X: a\r\n b", "[] [a] []"), ("X: a\r\n: b\r\nXb: c", "[a] [] []"), ("X:  a \r\nXb:c", "[a] [c] []"),
     ])

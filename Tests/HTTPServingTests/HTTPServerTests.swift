@@ -142,7 +142,7 @@ struct HTTPServerTests {
         }
     }
 
-    /// The answer may come before the handler has returned, while it does, or after.
+    /// The answer may come before the handler has returned, while the handler returns, or afterwards.
     @Test func anAnswerFromAnotherThreadComesWheneverItLikes() throws {
         let desk = Desk()
         let server = try HTTPServer.waiting(at: desk)

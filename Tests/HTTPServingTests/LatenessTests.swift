@@ -4,9 +4,9 @@ import Testing
 
 @testable import HTTPServing
 
-/// Clients that take their time, and those that are gone.
+/// Clients that take their time, and clients that are gone.
 struct LatenessTests {
-    /// Sends a piece every 20 ms until the other side has gone; how many milliseconds that took.
+    /// Sends a piece every 20 ms until the other side has gone; returns how many milliseconds that took.
     private func trickle(_ client: Client, _ begin: String, _ piece: String) throws -> Int64 {
         let start = SystemClock.boot.milliseconds
         client.send(begin)
@@ -50,7 +50,7 @@ struct LatenessTests {
         #expect(server.counts.late == 0)
     }
 
-    /// Load balancers keep connections for a minute, and answer 502 when the server closes one that they use.
+    /// Load balancers keep connections for a minute, and answer 502 when the server closes a connection in use.
     @Test func aConnectionThatAsksNothingIsKeptLongerAndIsNotLate() throws {
         #expect(HTTPServerSettings().longestIdle > 60_000)
         let server = try HTTPServer.local(.with { ($0.longestTime, $0.longestIdle) = (300, 1_500) })
@@ -67,7 +67,7 @@ struct LatenessTests {
         #expect(server.counts.late == 0)
     }
 
-    /// As soon as it asks something, it has no more time than others.
+    /// As soon as the connection has a request, it has no more time than others.
     @Test func aConnectionThatWasIdleMustFinishWhatItBegins() throws {
         let server = try HTTPServer.local(.with { ($0.longestTime, $0.longestIdle) = (300, 60_000) })
         let client = try Client(server.port)
@@ -91,7 +91,7 @@ struct LatenessTests {
         #expect(response.status == 503)
         #expect(response.text == "no answer in time\n")
         try desk.take(1)[0].respond(.text(200, "too late"))
-        // The client has kept its time: it may go on.
+        // The client has kept its time, and may go on.
         client.request("GET /")
         try desk.take(1)[0].respond(.text(200, "in time"))
         #expect(try client.response()?.text == "in time")
@@ -120,7 +120,8 @@ struct LatenessTests {
         client.finish()
         if isLate { try desk.take(1)[0].respond(HTTPResponse(200, body: body)) }
         #expect(try client.response()?.body == body)
-        // microhttpd does not see the end when it arrives together with the request: then the connection ends as an idle one.
+        // microhttpd does not see the client's end when the end arrives together with the request: then the connection
+        // ends as an idle connection.
         #expect(try client.isClosed())
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPServing
 
-/// How a server ends, and when there can be none.
+/// How a server ends, and when no server can start.
 struct StoppingTests {
     @Test func whoWaitsWhenTheServerStopsIsTold() throws {
         let desk = Desk()

@@ -5,7 +5,7 @@ import Testing
 
 /// Responses that go on.
 struct StreamTests {
-    /// A server whose responses are streams, and what became of them.
+    /// The streams that a server has opened, and how many of them are over.
     private final class Streams: Sendable {
         private let opened = Mutex<[HTTPStream]>([])
         private let over = Mutex(0)
@@ -149,7 +149,7 @@ struct StreamTests {
         try eventually { streams.endings == 1 }
     }
 
-    /// Somebody else has answered.
+    /// Another answer has come first.
     @Test func aStreamThatIsNoAnswerIsOver() throws {
         let desk = Desk()
         let server = try HTTPServer.waiting(at: desk)

@@ -114,7 +114,7 @@ final class TLSTests {
         try eventually { server.counts == HTTPServerCounts(open: 1, requests: [.success: 3]) }
     }
 
-    /// Bytes come while the connection has been silent, and the end after them.
+    /// The bytes come after a silence of the connection, and the end comes after the bytes.
     @Test func aResponseThatGoesOnArrives() throws {
         let stream = HTTPStream(mostWaiting: 1_024)
         let server = try HTTPServer.local(
@@ -144,7 +144,7 @@ final class TLSTests {
         let sender = try HTTPSender(certificateAuthorityFile: directory + "/server.crt", userAgent: "bellwire-tests")
         #expect(try answer(of: server, to: sender) == "/ 0")
         #expect(try Self.fingerprint(at: server.port) == before)
-        // Elsewhere: the sender would trust the new certificate if the file were replaced.
+        // The new certificate is in another folder: the sender would trust it if the former file were replaced.
         let elsewhere = directory + "/other"
         try #require(mkdir(elsewhere, 0o700) == 0)
         let (other, otherKey) = try Self.makeCertificate(elsewhere)
@@ -161,7 +161,7 @@ final class TLSTests {
         #expect(try answer(of: server, to: sender) == "/ 0", "the sender trusts the former certificate alone")
     }
 
-    /// A chain has all its certificates, in their order, however the file has them.
+    /// The server sends all certificates of a chain in their order, in whatever order the file has them.
     @Test func aChainIsSent() throws {
         let chain = try Self.makeChain(directory)
         for text in [chain.leaf + chain.middle, chain.leaf + chain.root + chain.middle] {

@@ -27,12 +27,12 @@ struct MediaFiles {
         try MediaSettings(path: try directory.write("media.json", settings))
     }
 
-    /// One server `s` that all calls use.
+    /// Returns a server `s` that all calls use.
     func server(_ fields: String) throws -> MediaServer {
         try read(#"{"servers":{"s":{\#(fields)}},"use":{"*":"s"}}"#).servers[0]
     }
 
-    /// Why it is refused, without the path of the settings file before it.
+    /// Returns why the settings are refused, without the path of the settings file before the reason.
     func refusal(_ settings: String) throws -> String? {
         let prefix = "\(directory.path)/media.json: "
         do {

@@ -6,7 +6,7 @@ import Testing
 @testable import Delivery
 @testable import Tokens
 
-/// The tokens of media servers: what stands in them, to the byte, and that their signatures are good.
+/// The tokens of media servers: their content, to the byte, and their signatures.
 @Suite struct MediaTokenTests {
     private let files: MediaFiles
     private let now = WallTime(milliseconds: 1_790_000_000_999)

@@ -10,7 +10,7 @@ import Tokens
 
 /// How rooms are closed at a LiveKit server (docs/decisions/0031), in virtual time.
 @Suite struct RoomCloserTests {
-    /// A server that answers what it is told to, when it is told to.
+    /// A server that answers when a test tells it to, and as the test says.
     private final class Server: RequestSender {
         var open: [HTTPRequest] = []
         private var answers: [HTTPAnswer] = []
@@ -42,7 +42,7 @@ import Tokens
             answers.append(HTTPAnswer(id: open.removeFirst().id, outcome: .notTried(reason: "full"), took: 1))
         }
 
-        /// The methods and bodies of what is open.
+        /// The methods and bodies of the open requests.
         var lines: [String] {
             open.map { "\($0.url.split(separator: ".").last ?? "") \(String(decoding: $0.body, as: UTF8.self))" }
         }
@@ -103,7 +103,7 @@ import Tokens
             for _ in 0..<4 { closer.turn(clock.now - 1_790_000_000_000) }
         }
 
-        /// Commits the call at a revision, whose members have these states; a change of a member is of this revision.
+        /// Commits the call at a revision. The members have these states; a change of a member has this revision.
         func commit(_ revision: Int, isLive: Bool = true, _ states: [String: MemberState]) {
             let key = RequestKey(
                 device: DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("phone")!),

@@ -82,7 +82,7 @@ struct APNsTests {
         #expect(providers.verdict(of: refusal, for: push, now: later).step == .newToken)
         let second = try bearer(later, id: 3)
         #expect(second != first)
-        // One that was under way with the former one.
+        // This push was under way with the former token.
         #expect(providers.verdict(of: answer(2, status), for: push, now: later).step == .newToken)
         #expect(try bearer(later, id: 4) == second)
         push.hasNewToken = true

@@ -7,8 +7,8 @@ import Tokens
 
 @testable import Delivery
 
-/// The store's time is two hours behind or ahead of the wall clock: what providers hold their clocks against is by the latter, how long
-/// something rings by the former (docs/decisions/0024).
+/// The store's time is hours or minutes behind or ahead of the wall clock. Times that providers compare with their
+/// clocks follow the wall clock, and the time for which a phone rings follows the store's time (docs/decisions/0024).
 @Suite(.serialized) struct ClockTests {
     private static let apart: [Milliseconds] = [-7_200_000, -600_000, 600_000, 7_200_000]
 
@@ -40,7 +40,7 @@ import Tokens
         #expect(try claims(String(token), Keys.vapid, keyID: nil)["exp"]?.integer == wall.seconds + 43_200)
     }
 
-    /// Apple takes none from the future, and none that is older than an hour.
+    /// Apple takes no token from the future, and no token that is older than an hour.
     @Test(arguments: [-7_200_000, 7_200_000] as [Milliseconds])
     func aTokenOfAClockThatWasPutRightIsMadeAnew(_ apart: Milliseconds) throws {
         let providers = PushProviders(providerSettings)
@@ -53,7 +53,7 @@ import Tokens
         }
     }
 
-    /// One that Apple refuses since it is from the future, though the clock is right only by the time of the answer.
+    /// Apple refuses a token from the future; the clock is right only by the time of the answer.
     @Test func aRefusedTokenFromTheFutureIsMadeAnew() throws {
         let providers = PushProviders(providerSettings)
         let push = try push(.apns)
@@ -65,7 +65,7 @@ import Tokens
     @Test(arguments: [-600_000, 0, 600_000] as [Milliseconds])
     func aTokenThatEndedBeforeItWasRegisteredIsKept(_ apart: Milliseconds) throws {
         let providers = PushProviders(providerSettings)
-        // Registered at `start` of the store's time, and answered 50 s later.
+        // The token was registered at `start` of the store's time, and the push was answered 50 s later.
         let (now, registered) = (start + 50_000, wall(apart))
         func step(endedAt end: Int64) throws -> PushVerdict.Step {
             let body = "{\"reason\":\"Unregistered\",\"timestamp\":\(end)}"

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Delivery
 
-/// Whom push services may turn to (RFC 8292, section 2.1).
+/// The contacts to whom push services may turn (RFC 8292, section 2.1).
 @Suite struct ContactTests {
     @Test(arguments: [
         "mailto:ops@localhost", "mailto:ops@printer.local", "mailto:ops@example", "mailto:ops@10.0.0.1", "mailto:ops",

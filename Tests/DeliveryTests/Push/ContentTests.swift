@@ -47,7 +47,7 @@ struct ContentTests {
         #expect(content.title == "{name}" && content.body == "Incoming video call" && content.payload == "p")
     }
 
-    /// "Alice is calling you" is not what is to be read of a call that was missed.
+    /// A push for a missed call must not say "Alice is calling you".
     @Test func theTextsOfTheRingingAreThoseOfNothingElse() throws {
         let said = Request.Push(title: "Alice is calling you", content: "Join now", payload: "p")
         let missed = try content(.missed, said: said)
@@ -144,7 +144,7 @@ struct ContentTests {
         }
     }
 
-    /// Whatever the users and the operator wrote: what cannot be left out fits.
+    /// The fields that cannot be left out fit, whatever the users and the operator wrote.
     @Test func theLongestContentFitsEverywhere() throws {
         let control = "\u{1}"
         let many = { (count: Int) in String(repeating: control, count: count) }

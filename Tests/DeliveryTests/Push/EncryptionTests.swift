@@ -94,7 +94,7 @@ struct EncryptionTests {
     }
 }
 
-/// Its password is not empty.
+/// A private key whose password is not empty.
 private let encrypted = """
     -----BEGIN ENCRYPTED PRIVATE KEY-----
     MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgwj12zRlt0QgICCAAw

@@ -9,7 +9,7 @@ import Tokens
 struct FCMTests {
     private let providers = PushProviders(providerSettings)
 
-    /// With the token `t1`, which counts for an hour.
+    /// Returns providers with the access token `t1`, which counts for an hour.
     private func authorized(_ life: Int = 3_600) throws -> PushProviders {
         _ = try providers.tokenRequest(try push(.fcm), id: 100)
         let granted = answer(100, 200, #"{"access_token":"t1","expires_in":\#(life),"token_type":"Bearer"}"#)
@@ -111,7 +111,7 @@ struct FCMTests {
         let granted = answer(3, 200, #"{"access_token":"t2","expires_in":3600}"#)
         #expect(providers.tokenAnswered(granted, now: start) == .ready)
         #expect(try providers.request(push, id: 4)[header: "authorization"] == "Bearer t2")
-        // One that was under way with the former one takes the new one, and does not end it.
+        // A push that was under way with the former token takes the new token, and does not end the new token.
         push.hasNewToken = false
         #expect(providers.verdict(of: answer(2, 401, body), for: push, now: start).step == .newToken)
         #expect(try providers.request(push, id: 5)[header: "authorization"] == "Bearer t2")
@@ -119,7 +119,7 @@ struct FCMTests {
         #expect(providers.verdict(of: answer(4, 401, body), for: push, now: start).step == .refused)
     }
 
-    /// Any user can register such a token: all others go on with the access token that they share.
+    /// Any user can register such a token: all other users go on with the access token that they share.
     @Test(arguments: [(403, "SENDER_ID_MISMATCH"), (401, "THIRD_PARTY_AUTH_ERROR"), (403, nil)])
     func whatIsWrongWithOneRegistrationIsNotTheAccessToken(_ status: Int, _ code: String?) throws {
         let providers = try authorized()
@@ -133,7 +133,7 @@ struct FCMTests {
         #expect(try providers.request(push, id: 21)[header: "authorization"] == "Bearer t1")
     }
 
-    /// Whatever the provider makes of its own tokens.
+    /// The number of requests for tokens is bounded, however the provider treats its own tokens.
     @Test func refusalsWithoutEndDoNotAskForEverNewTokens() throws {
         let push = try push(.fcm)
         var granted = 0

@@ -40,7 +40,7 @@ private struct Files {
         try PushSettings(file: try directory.write("push.json", settings))
     }
 
-    /// Why it is refused, without the paths.
+    /// Returns why the settings are refused, without the paths.
     func refusal(_ settings: String) throws -> String? {
         do {
             _ = try read(settings)

@@ -22,11 +22,11 @@ func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 func json(_ bytes: [UInt8]) throws -> JSONObject { try #require(try JSONParser.parse(bytes).object) }
 
 enum Keys {
-    /// Of P-256.
+    /// A key of P-256.
     static let apns = try! CryptographicKey.generate(.es256)
     static let vapid = try! CryptographicKey.generate(.es256)
     static let account = try! CryptographicKey.generate(.rs256)
-    /// A browser's.
+    /// The key of a browser.
     static let browser = try! CryptographicKey.generate(.es256)
     static let auth = [UInt8](1...16)
 }
@@ -93,7 +93,7 @@ let providerSettings = PushSettings(
     ])
 
 extension PushProviders {
-    /// The request for a push that needs nothing else first.
+    /// The request for a push that needs no other request first.
     func request(
         _ push: OutgoingPush, id: UInt64 = 1, now: Milliseconds = start, wall: WallTime? = nil
     ) throws -> HTTPRequest {
@@ -102,7 +102,7 @@ extension PushProviders {
         return request
     }
 
-    /// Where both clocks show the same.
+    /// Prepares a push while both clocks show the same time.
     func prepare(_ push: OutgoingPush, id: UInt64, now: Milliseconds) -> PushPreparation {
         prepare(push, id: id, now: now, wall: WallTime(milliseconds: now))
     }

@@ -18,7 +18,7 @@ struct WebPushTests {
         #expect(request[header: "topic"] == WebPush.topic(callID))
         #expect(try providers.request(try push(.webPush, .missed))[header: "ttl"] == "86400")
         #expect(try providers.request(try push(.webPush, .stop))[header: "topic"] == WebPush.topic(callID))
-        // Salt, 4096, the length of the key; the content, its end and a tag.
+        // The header has a salt, 4096 and the length of the key; then come the content, its end and a tag.
         #expect(Array(request.body[16..<21]) == [0, 0, 16, 0, 65])
         #expect(request.body.count == 86 + (try content()).leaving(at: start).json.count + 17)
     }

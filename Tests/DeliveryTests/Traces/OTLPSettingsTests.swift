@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Where spans go, and with which headers.
+/// The URL and the headers with which spans are sent.
 @Suite struct OTLPSettingsTests {
     @Test(arguments: [
         ("http://jaeger:4318", "http://jaeger:4318/v1/traces"), ("https://a/", "https://a/v1/traces"),

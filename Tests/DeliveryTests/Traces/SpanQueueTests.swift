@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// What waits to be sent has bounds.
+/// The queue of spans that wait to be sent has bounds.
 @Suite struct SpanQueueTests {
     /// The macros of tests call no mutating function.
     private final class Queue {

@@ -9,7 +9,7 @@ import Testing
 
 /// How spans are sent, in virtual time.
 @Suite struct SpanWorkerTests {
-    /// A receiver that answers what it is told to, when it is told to.
+    /// A receiver that answers when a test tells it to, and as the test says.
     private final class Receiver: RequestSender {
         private(set) var sent: [HTTPRequest] = []
         private var answers: [HTTPAnswer] = []

@@ -21,7 +21,7 @@ import Testing
         #expect(event.type == .callUserStateChanged)
         #expect(event.id == "call-1_2")
         #expect(event.time == start + 5)
-        // The fields of an event of section 5, and no other.
+        // The data has the fields of an event of section 5, and no other fields.
         let view = DeviceView(address: DeviceAddress(userID: alice, deviceID: phone), acked: 1)
         let delivery = try #require(machine.call.delivery(to: view, now: start, settings: machine.settings))
         let told = machine.call.event(delivery, for: alice, now: start, snapshot: machine.call.snapshot)

@@ -16,7 +16,7 @@ private struct Files {
         try WebhookSettings(path: try directory.write("webhooks.json", settings))
     }
 
-    /// Why it is refused, without the path of the settings file before it.
+    /// Returns why the settings are refused, without the path of the settings file before the reason.
     func refusal(_ settings: String) throws -> String? {
         let prefix = "\(directory.path)/webhooks.json: "
         do {
@@ -30,7 +30,7 @@ private struct Files {
     }
 }
 
-/// One endpoint with everything that it must have; `more` follows.
+/// An endpoint with all required fields; `more` follows.
 private func endpoint(
     _ more: String = "", name: String = "app", url: String = "https://example.com/hooks", events: String = #"["*"]"#
 ) -> String {

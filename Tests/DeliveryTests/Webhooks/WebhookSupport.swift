@@ -40,12 +40,12 @@ extension WebhookEvent {
     /// The data as values.
     var json: JSONObject? { (try? JSONParser.parse(data))?.object }
 
-    /// `user state` of each change, in their order.
+    /// The changes in their order, each in the form `user state`.
     var changes: [String] {
         let changes = json?["changes"]?.array?.compactMap(\.object) ?? []
         return changes.map { "\($0["userID"]?.string ?? "") \($0["state"]?.string ?? "")" }
     }
 }
 
-/// The one of the specification's examples.
+/// The secret of the specification's examples.
 let exampleSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
