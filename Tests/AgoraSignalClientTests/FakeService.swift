@@ -2,20 +2,21 @@ import BellwireClientCore
 import SignalingProtocol
 import Synchronization
 
-/// Broker and service in one: welcomes a device, takes its messages, and tells what the test says.
+/// A broker with a service: it welcomes a device, takes the device's messages, and sends the messages that the test
+/// orders.
 final class FakeService: BellwireTransport, BellwireTransportConnection {
     private struct State {
         var events: (@Sendable (BellwireTransportEvent) -> Void)?
         var sent: [JSONObject] = []
         var refusal: String?
         var refusesConnections = false
-        /// What waits for the device.
+        /// The messages that wait for the device.
         var waiting: [[UInt8]] = []
     }
 
     private let state = Mutex(State())
 
-    /// Of all `message.send`, in their order.
+    /// All `message.send` requests, in their order.
     var sent: [JSONObject] { state.withLock(\.sent) }
 
     /// Every `message.send` is refused with this code from now on.
@@ -24,7 +25,7 @@ final class FakeService: BellwireTransport, BellwireTransportConnection {
     /// The broker refuses every connection from now on.
     func refuseConnections() { state.withLock { $0.refusesConnections = true } }
 
-    /// What the device is sent after its welcome.
+    /// Holds a message that the device is sent after its welcome.
     func holdMessage(_ text: String) {
         let message = BellwireIncomingMessage(
             messageID: MessageID("waiting")!, from: DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!),

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AgoraSignalClient
 
-/// What the app is told, and in which order.
+/// The news that the app is told, and the order of the news.
 struct SessionTests {
     private final class App: NSObject, ISignalClientListener, ICallRtmManagerListener, Sendable {
         let told = Mutex<[String]>([])
@@ -18,7 +18,7 @@ struct SessionTests {
         func onDisconnected() { tell("disconnected") }
         func onTokenPrivilegeWillExpire(channelName: String) { tell("token") }
 
-        /// Waits until it was told so much.
+        /// Waits until the app was told this number of lines.
         func heard(_ count: Int) async throws -> [String] {
             while told.withLock(\.count) < count { try await Task.sleep(for: .milliseconds(2)) }
             return told.withLock(\.self)
@@ -48,7 +48,7 @@ struct SessionTests {
         session.send(text, to: peer, OnMain { app.tell("\(text) \($0?.code ?? 0)") })
     }
 
-    /// Waits until the service has so many messages.
+    /// Waits until the service has this number of messages.
     private func taken(_ count: Int) async throws -> [JSONObject] {
         while service.sent.count < count { try await Task.sleep(for: .milliseconds(2)) }
         return service.sent
@@ -61,7 +61,7 @@ struct SessionTests {
         #expect(session.audience.isConnected)
     }
 
-    /// The broker says of neither why it refuses it. Who logs in twice is told twice.
+    /// The broker gives no reason for either refusal. An app that logs in twice is told twice.
     @Test(
         .timeLimit(.minutes(1)),
         arguments: [(-10, SignalClientError.tokenExpired), (60, SignalClientError.notConnected)])
@@ -83,7 +83,7 @@ struct SessionTests {
         #expect(try await app.heard(1) == ["login \(SignalClientError.tokenExpired)"])
     }
 
-    /// Nobody looks at its signature.
+    /// The signature does not count, since no part of this test checks it.
     private func token(endingIn seconds: Int) -> String {
         let end = Int(Date().timeIntervalSince1970) + seconds
         let claims = Data(#"{"sub":"alice","exp":\#(end)}"#.utf8).base64EncodedString()

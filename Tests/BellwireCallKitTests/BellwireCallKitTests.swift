@@ -76,7 +76,7 @@ import Testing
         #expect(provider.calls.isEmpty)
     }
 
-    /// Main-actor work is busy, so that the call has come and gone on the connection before anybody looks.
+    /// The main actor is busy, so that the call has come and gone on the connection before the main actor sees it.
     @Test func aCallThatIsOverBeforeItsArrivalIsSeenIsEnded() async throws {
         let call = try await alice.call("bob")
         try push(call)
@@ -87,7 +87,7 @@ import Testing
             try await call.cancel()
             while other.calls.contains(where: { $0.id == call.id }) { try await Task.sleep(for: .milliseconds(1)) }
         }
-        // Nothing else runs on the main actor until then.
+        // No other work runs on the main actor until then.
         let done = DispatchSemaphore(value: 0)
         Task.detached {
             _ = await isOver.result
@@ -148,7 +148,7 @@ import Testing
         #expect(provider.calls[id(first)] != nil)
     }
 
-    /// A common call ends at the service with its answer, and goes on between the two.
+    /// A common call ends at the service with its answer, and goes on between the two users.
     @Test func aCommonCallGoesOnAfterItsAnswer() async throws {
         let call = try await alice.call(Request.Invite(invitees: [UserID("bob")!], mode: .common))
         try push(call)

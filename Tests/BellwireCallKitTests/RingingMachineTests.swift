@@ -3,7 +3,8 @@ import Testing
 
 @testable import BellwireCallKit
 
-/// What CallKit shows, and what the service is asked, in the orders in which pushes, news and the user's actions come.
+/// The reports to CallKit and the questions to the service, in the orders in which pushes, news and the user's actions
+/// come.
 @Suite struct RingingMachineTests {
     private typealias Event = RingingMachine.Event
     private typealias Action = RingingMachine.Action
@@ -139,7 +140,7 @@ import Testing
         #expect(machine.calls.isEmpty)
     }
 
-    /// Ten thousand orders of everything that may happen to two ringings of one call.
+    /// Ten thousand orders of all events that may happen to two ringings of the same call.
     @Test func inEveryOrderCallKitShowsWhatIsSoAndEachAnswerEndsOnce() {
         var random = Numbers(state: 1)
         for _ in 0..<10_000 {
@@ -156,7 +157,7 @@ import Testing
             var open = events.shuffled(using: &random)
             while !open.isEmpty {
                 let event = open.removeFirst()
-                // CallKit has no buttons for a call that it does not show, nor twice while it asks.
+                // CallKit has no buttons for a call that it does not show, and no second answer while it asks.
                 if case .answer = event, !shown.contains(id) || isAnswering { continue }
                 if case .hangUp = event {
                     guard shown.remove(id) != nil else { continue }

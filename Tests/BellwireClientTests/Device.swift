@@ -9,11 +9,11 @@ let phone = DeviceID("phone")!
 let web = DeviceID("web")!
 let callID = CallID("call-1")!
 
-/// A machine in virtual time: everything it does is recorded with the millisecond.
+/// A machine in virtual time; the device records every action of the machine with its millisecond.
 struct Device {
     var machine: ClientMachine
     var now: Int64 = 1_000_000
-    /// What it did since the last `take`, with the time.
+    /// The machine's actions since the last `take`, with the time.
     var actions: [(time: Int64, action: ClientMachine.Action)] = []
 
     init(_ user: UserID = bob, configuration: ClientMachine.Configuration = .init()) {
@@ -21,7 +21,7 @@ struct Device {
             device: DeviceAddress(userID: user, deviceID: phone), configuration: configuration)
     }
 
-    /// Connected, subscribed and welcomed; the actions of that are taken.
+    /// Returns a device that is connected, subscribed and welcomed; the actions of these steps are taken.
     static func online(_ user: UserID = bob, configuration: ClientMachine.Configuration = .init()) -> Device {
         var device = Device(user, configuration: configuration)
         device.connect("s1")
@@ -67,7 +67,7 @@ struct Device {
         receive(.response(Response(id: RequestID(id)!, outcome: .success(.init(call: call, time: time)))))
     }
 
-    /// Calls of which something was not taken in.
+    /// The calls that had news which the machine did not take in.
     var refused: [CallID] {
         actions.compactMap { if case .refuse(let callID) = $0.action { callID } else { nil } }
     }
@@ -77,7 +77,7 @@ struct Device {
         receive(.response(Response(id: RequestID(id)!, outcome: .failure(error))))
     }
 
-    /// Lets virtual time pass, firing the machine's timer exactly when it asks for it.
+    /// Lets virtual time pass, firing the machine's timer exactly at the times for which the machine asks.
     mutating func pass(_ milliseconds: Int64) {
         let end = now + milliseconds
         while let deadline = machine.nextDeadline, deadline <= end {
@@ -94,7 +94,7 @@ struct Device {
         return actions.map(\.action)
     }
 
-    // MARK: What was done, by kind
+    // MARK: Actions by kind
 
     var presences: [PresenceMessage] {
         actions.compactMap { if case .publishPresence(let presence) = $0.action { presence } else { nil } }

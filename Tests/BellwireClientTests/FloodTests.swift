@@ -4,7 +4,7 @@ import Testing
 
 @testable import BellwireClientCore
 
-/// Nobody rings this device out of what it is about (`ClientMachine+room.swift`).
+/// A flood of ringing calls cannot push out the calls that this device is engaged in (`ClientMachine+room.swift`).
 @Suite struct FloodTests {
     private let own = CallID("own")!
     private let mallory = UserID("mallory")!

@@ -4,7 +4,8 @@ import Testing
 
 @testable import BellwireClientCore
 
-/// What begins a call is held behind what leaves another one (section 2, Clarifications, Requests). Most of it is in Tests/ClientCases.
+/// A request that begins a call is held behind a request that leaves another call (section 2, Clarifications,
+/// Requests). Most of the cases are in Tests/ClientCases.
 @Suite struct HeldRequestTests {
     private let other = CallID("call-2")!
 
@@ -51,8 +52,8 @@ import Testing
         #expect(device.sentRequests == ["r5"], "nothing is left that holds")
     }
 
-    /// Whatever apps, services and connections do: nothing that begins a call leaves before each earlier request that leaves another one
-    /// has had its outcome, and each request has one in its time.
+    /// Whatever apps, services and connections do: no request that begins a call leaves before each earlier request
+    /// that leaves another call has had its outcome, and each request has an outcome in its time.
     @Test(arguments: 0..<200) func nothingIsOvertakenAndNothingStays(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var device = Device.online(bob)

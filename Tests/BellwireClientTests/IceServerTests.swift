@@ -17,7 +17,7 @@ import Testing
     }
 }
 
-/// A broker whose service answers presence, and nothing else.
+/// A broker whose service answers presence only.
 private struct WelcomingTransport: BellwireTransport {
     let iceServers: [BellwireIceServer]
 

@@ -5,7 +5,8 @@ import Testing
 
 @testable import BellwireClient
 
-/// The devices of an installation: each program that runs has one, and the next program in its place has the same.
+/// The devices of an installation: each running program has a device, and the next program in its place has the same
+/// device.
 @Suite struct InstallationDeviceTests {
     private let home: TemporaryDirectory
     private let devices: InstallationDevice

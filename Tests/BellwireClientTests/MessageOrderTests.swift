@@ -4,8 +4,8 @@ import Testing
 
 @testable import BellwireClientCore
 
-/// Messages in the order of their sender, in numbers and bounds that are too many for the shared cases (docs/protocol.md,
-/// section 2, Peer messages).
+/// Messages in the order of their sender, in numbers and bounds that are too many for the shared cases
+/// (docs/protocol.md, section 2, Peer messages).
 struct MessageOrderTests {
     private func receive(
         _ device: inout Device, _ seq: Int64, _ id: String? = nil, from user: UserID = alice, on name: String = "web",
@@ -49,7 +49,7 @@ struct MessageOrderTests {
         #expect(told(&device).count == 3)
     }
 
-    /// A token that names no device lets its user send as any number of them.
+    /// A token that names no device lets its user send as any number of devices.
     @Test func whoHasManyDevicesDisplacesTheOwnStreamsAlone() {
         var device = Device.online()
         receive(&device, 1, "c1", from: carol)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BellwireClientCore
 
-/// Peer messages in the SDK: each shown once, each own one followed until its receipt.
+/// Peer messages in the SDK: each message is shown once, and each own message is followed until its receipt.
 struct MessageTests {
     private let message = MessageID("m")!
 

@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test func aSecondResponseThatCarriesNewsIsTold() {
-        // Events up to its revision will be ignored, so that the stream must not miss what it says.
+        // The device will ignore events up to this revision, so that the stream must not miss the news of the response.
         var device = Device.online(alice)
         device.send("r1", inviteBob)
         device.respond("r1", call(1))
@@ -201,7 +201,7 @@ import Testing
     }
 }
 
-/// The one exception to "one at a time": a cancel may overtake its invite.
+/// The exception to "one at a time": a cancel may overtake its invite.
 @Suite struct FastCancelTests {
     @Test func aCancelDoesNotWaitForTheResponseToItsInvite() {
         var device = Device.online(alice)

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func aCallHeardOfOnThisConnectionIsNotGone() {
-        // Its event overtook the welcome, which was written before the call was made.
+        // The event of the call overtook the welcome, which was written before the call was made.
         var device = reconnected()
         let other = call(1, id: CallID("other")!)
         device.receive(.invited, other, expiresIn: 60_000)

@@ -21,7 +21,8 @@ import Testing
         expect(true, &watch, closed, after: 100, isUnexplained: true)
     }
 
-    /// As at a proxy whose broker is about to start, or a service that has said why.
+    /// The attempts fail like those at a proxy whose broker is about to start; the ends come from a service that has
+    /// said why.
     @Test func attemptsThatCameToNothingAndEndsThatWereExplainedAreNot() {
         var watch = RivalWatch()
         for _ in 0..<10 {

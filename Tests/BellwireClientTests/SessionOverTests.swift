@@ -43,7 +43,8 @@ import Testing
         #expect(renewals == 2, "of 9.8 s: the first, and one after 8 s")
     }
 
-    /// What was said within the pause is not forgotten: the device would be taken for offline until its presence is renewed.
+    /// A `sessionOver` that comes within the pause is not forgotten: the service would take the device for offline
+    /// until its presence is renewed.
     @Test func whatWasSaidTooSoonIsAskedAgain() {
         var device = Device.online()
         device.receive(over("s1"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BellwireClientCore
 
-/// The machine against the cases that it shares with the web SDK's (Tests/ClientCases/README.md).
+/// Runs the machine against the cases that it shares with the web SDK's machine (Tests/ClientCases/README.md).
 @Suite struct SharedCases {
     @Test(arguments: try Case.all()) func theMachineDoesWhatTheCaseSays(_ shared: Case) throws {
         var runner = Runner(shared)
@@ -29,7 +29,7 @@ struct Case: CustomTestStringConvertible, Sendable {
     let name: String
     let user: UserID
     let configuration: ClientMachine.Configuration
-    /// As JSON: what it is read into cannot be sent.
+    /// The case as JSON text: the values that the text is read into cannot be sent.
     private let text: Data
 
     var testDescription: String { "\(file): \(name)" }
@@ -73,7 +73,7 @@ struct Case: CustomTestStringConvertible, Sendable {
 
     func steps() throws -> [JSON] { try need(JSONSerialization.jsonObject(with: text) as? [JSON], "steps") }
 
-    /// `$use` replaced by what it names.
+    /// Replaces `$use` by the definition that it names.
     private static func expanded(_ json: Any, _ definitions: JSON) throws -> Any {
         if let list = json as? [Any] { return try list.map { try expanded($0, definitions) } }
         guard var object = json as? JSON else { return json }
@@ -100,7 +100,7 @@ private struct Runner {
 
     init(_ shared: Case) { device = Device(shared.user, configuration: shared.configuration) }
 
-    /// What the step makes the machine do, as cases write it.
+    /// Performs a step; returns the machine's actions as cases write actions.
     mutating func perform(_ step: JSON) throws -> [JSON] {
         let start = device.now
         if let session = step["connected"] as? String {
@@ -155,7 +155,7 @@ private struct Runner {
         (try? JSONSerialization.data(withJSONObject: json)).map(Array.init) ?? []
     }
 
-    // MARK: As cases write it
+    // MARK: Actions as cases write them
 
     private func written(_ action: ClientMachine.Action) throws -> JSON {
         switch action {

@@ -123,7 +123,7 @@ struct SignalOrderTests {
             device.receive(.signal(signal(1, stream: "stream-\(number)")))
             device.receive(.signal(signal(3, stream: "stream-\(number)")))
         }
-        // What a forgotten stream held is not lost.
+        // The device does not lose the signals that a forgotten stream held.
         #expect(delivered(&device).count == 100 + 96)
         device.receive(.signal(signal(2, from: carol)))
         #expect(delivered(&device) == [2, 3])

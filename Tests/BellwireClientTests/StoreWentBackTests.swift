@@ -5,7 +5,8 @@ import Testing
 
 /// The store has lost writes that were answered, and gives revisions a second time (docs/protocol.md, section 5).
 @Suite struct StoreWentBackTests {
-    /// Rings since revision 1, which was made at 1,000, and had revision 3, which was made at 3,000 and is lost.
+    /// Returns a device whose call rings since revision 1, which was made at 1,000. The call had revision 3, which was
+    /// made at 3,000 and is lost.
     private func ringing() -> Device {
         var device = Device.online()
         device.receive(.invited, call(1), time: 1_000, expiresIn: 60_000)
@@ -49,7 +50,7 @@ import Testing
         device.send("r1", accept)
         device.respond("r1", talking(2), time: 2_000)
         device.take()
-        // The invitation expired: nobody there knows of the answer.
+        // The invitation expired: the service does not know of the answer.
         device.receive(.timeout, call(2, .ended, mode: .advanced, bob: .timeout), time: 61_000)
         #expect(device.told.count == 1)
         #expect(device.machine.knownCall(callID)?.nextHeartbeat == nil)

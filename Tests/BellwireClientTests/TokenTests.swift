@@ -11,7 +11,7 @@ import Testing
         return configuration
     }
 
-    /// By the service's clock, which is not this device's.
+    /// The times follow the service's clock, which differs from this device's clock.
     @Test(arguments: [
         (3_600_000, 3_540_000), (120_000, 60_000), (100_000, 50_000), (10_000, 5_000), (1_000, 1_000), (-5, 1_000),
     ])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BellwireSimulator
 
-/// The broker of the simulator, where it must be as a real one is.
+/// The broker of the simulator, in the respects in which it must be like a real broker.
 struct SimulatedBrokerTests {
     private final class Client: BrokerClient {
         let clientID: String

@@ -5,8 +5,9 @@ import Testing
 
 /// Whole deployments in virtual time.
 struct SimulatorTests {
-    /// Networks and stores take their time, replicas meet each other between load and commit, and nothing fails: then
-    /// nothing may go wrong. Seed 431 found a merge that was none, 20508 a call that its pusher had let go and taken again at once.
+    /// Networks and stores take their time, coordinators meet each other between load and commit, and no fault happens:
+    /// then nothing may go wrong. Seed 431 found a merge that was none; seed 20508 found a call that its pusher had let
+    /// go and taken again at once.
     @Test(arguments: Array(1...12 as ClosedRange<UInt64>) + [431, 20508])
     func withoutFaultsNothingGoesWrong(_ seed: UInt64) {
         let result = Simulator(isLite: true).run(seed: seed)
@@ -14,7 +15,7 @@ struct SimulatorTests {
         #expect(result.violations.isEmpty, "\(result.violations[0])")
     }
 
-    /// Whatever goes wrong, no call is lost and everybody is told in the end. The last ones found something
+    /// Whatever goes wrong, no call is lost and every device is told in the end. The last seeds found faults
     /// (docs/simulation.md).
     @Test(arguments: Array(1...10 as ClosedRange<UInt64>) + [39, 88, 615])
     func withFaultsNothingIsLost(_ seed: UInt64) {
@@ -22,7 +23,7 @@ struct SimulatorTests {
         #expect(result.violations.isEmpty, "\(result.violations[0])")
     }
 
-    /// Whoever sleeps is rung, told to stop, and told of what was missed; everything about it is right (`PushWatch`).
+    /// A sleeping phone is rung, told to stop, and told of missed calls; `PushWatch` checks every push.
     @Test func sleepingPhonesArePushed() {
         let result = Simulator(isLite: true).run(seed: 3)
         for kind in PushKind.allCases { #expect(result.pushes[kind] ?? 0 > 0, "\(kind)") }
@@ -30,7 +31,7 @@ struct SimulatorTests {
         #expect(Simulator(isLite: true).run(seed: 4).pushes.isEmpty)
     }
 
-    /// The room of a call that is over is closed once, and whoever has left is removed (`SimulatedMediaServer`).
+    /// The room of a call that is over is closed once, and a member who has left is removed (`SimulatedMediaServer`).
     @Test func roomsAreClosed() throws {
         let seeds = (1...40 as ClosedRange<UInt64>).filter { Plan.drawn(seed: $0, isLite: true).hasRooms }.prefix(4)
         let results = seeds.map { Simulator(isLite: true).run(seed: $0) }
@@ -58,7 +59,7 @@ struct SimulatorTests {
         #expect(first.fingerprint != simulator.run(seed: seed + 1).fingerprint)
     }
 
-    /// So that what calls cost can be compared with a tree that had nothing else.
+    /// With such a world, the cost of calls can be compared with a tree that had nothing but calls.
     @Test func aWorldOfCallsOnlyIsTheSameButForWebhooksAndPushes() throws {
         let seed = try #require((1...50 as ClosedRange<UInt64>).first { Plan.drawn(seed: $0, isLite: false).hasPushes })
         let (whole, calls) = (

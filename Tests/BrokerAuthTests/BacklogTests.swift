@@ -4,11 +4,12 @@ import Tokens
 
 @testable import BrokerAuth
 
-/// A client that does not read what it is sent.
+/// A client that does not read its messages.
 @Suite struct BacklogTests {
     private let message = 10_000
 
-    /// Delivers so many messages, to a socket that takes this share of each. How many were delivered.
+    /// Delivers this number of messages to a socket that takes this share of each message. Returns how many messages
+    /// were delivered.
     private func deliver(_ count: Int, _ fixture: Fixture, _ connection: Int = 1, taking share: Double) -> Int {
         var written = 0.0
         return (0..<count).count { _ in

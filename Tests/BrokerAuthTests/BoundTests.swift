@@ -4,7 +4,7 @@ import Tokens
 
 @testable import BrokerAuth
 
-/// What one client can take of the broker, and what looking after many costs.
+/// The share of the broker that a client can take, and the cost of watching many clients.
 @Suite struct BoundTests {
     @Test func aDeviceSubscribesToFourKindsOfFiltersAndNoOther() throws {
         let fixture = try Fixture()
@@ -85,7 +85,7 @@ import Tokens
         #expect(fixture.auth.addresses.isEmpty && fixture.auth.devices.isEmpty && fixture.auth.connections == 0)
     }
 
-    /// The cost of one that has ended must not be that of all.
+    /// The cost of a connection that has ended must not be the cost of all connections.
     @Test func whatIsDueIsFoundWithoutLookingAtAll() throws {
         let fixture = try Fixture()
         let count = 3_000

@@ -186,7 +186,7 @@ import Tokens
         #expect(fixture.may(.publish(retain: false), "bellwire/v1/down/bob"))
         #expect(throws: Refusal.self) { try fixture.connect(2, "coordinator-2", nil, certificate: "somebody") }
         #expect(throws: Refusal.self) { try fixture.connect(2, "alice/phone", nil, certificate: "coordinator") }
-        // Who shows a token is what the token says.
+        // A client that shows a token has the rights of the token.
         try fixture.connect(2, "alice/phone", try fixture.token("alice"), certificate: "coordinator")
         #expect(!fixture.may(.publish(retain: false), "bellwire/v1/down/bob", 2))
     }
@@ -210,7 +210,7 @@ import Tokens
             ended.contains(
                 .ended(clientID: "alice/phone", topic: "bellwire/v1/down/alice/phone", .tokenExpired)))
         #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"), "at once")
-        // What it is told is on its way.
+        // The message to the device is on its way.
         #expect(fixture.auth.takeDue(now: now + 100_199) == [])
         let disconnected = fixture.auth.takeDue(now: now + 100_200)
         #expect(Set(disconnected.map { "\($0)" }).count == 2)
@@ -222,7 +222,7 @@ import Tokens
         #expect(DisconnectReason.allCases.allSatisfy { ErrorCode.all.contains($0.code) })
     }
 
-    /// The broker publishes it, and asks whether it may, after it has said that the client is gone.
+    /// The broker publishes the will, and asks for permission, after it has said that the client is gone.
     @Test func theWillOfWhoIsGoneIsLetThroughAndNothingElse() throws {
         let fixture = try Fixture()
         for isPutOff in [false, true] {
@@ -242,7 +242,7 @@ import Tokens
         }
     }
 
-    /// What is told before a device listens is lost.
+    /// A message to a device that does not listen yet is lost.
     @Test func aShortTokenIsToldOfWhenTheDeviceListens() throws {
         let fixture = try Fixture()
         try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 20_000))
@@ -305,7 +305,7 @@ import Tokens
         #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 2))
         #expect(fixture.auth.takeDue(now: now + 101) == [], "patience")
         _ = publishes(BrokerAuth.patience, at: now + 200)
-        // Who connects again does not begin anew, and is put off with all devices.
+        // A device that connects again does not begin anew, and is put off with all devices of its user.
         #expect(throws: Refusal.self) {
             try fixture.connect(5, "mallory/tv", try fixture.token("mallory"), at: now + 200)
         }
@@ -334,7 +334,7 @@ import Tokens
         #expect(admitted == 10)
     }
 
-    /// A broker that reads its configuration again asks about everybody again.
+    /// A broker that reads its configuration again asks about every client again.
     @Test func whoIsAskedAboutAgainKeepsItsPlace() throws {
         let fixture = try Fixture()
         let token = try fixture.token("alice", lasts: 100_000)
@@ -344,7 +344,8 @@ import Tokens
         #expect(fixture.auth.takeDue(now: now + 40_000).count == 1, "it still listens")
         try fixture.connect(1, "alice/phone", token, at: now + 50_000)
         #expect(fixture.auth.takeDue(now: now + 60_000) == [], "and was told")
-        // Whose key was taken away is not thrown out without a word, but has no rights any more; its will passes.
+        // A client whose key was taken away is not thrown out without a word, but has no rights any more; its will
+        // passes.
         let next = try TokenKey.generate(.es256)
         #expect(fixture.auth.replaceKeys(KeySet([next])) == 1)
         try fixture.connect(1, "alice/phone", token, at: now + 60_000)
@@ -354,7 +355,7 @@ import Tokens
         #expect(fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
     }
 
-    /// What is forbidden costs the broker as much as what is not.
+    /// A forbidden message costs the broker as much as a permitted message.
     @Test func whatIsForbiddenCountsAndServersAndCoordinatorsDoNot() throws {
         let fixture = try Fixture(limits: .publishing(1, burst: 5))
         try fixture.connect(1, "mallory/phone", try fixture.token("mallory"))

@@ -4,7 +4,8 @@ import Tokens
 
 @testable import BrokerAuth
 
-/// Whatever names a user is compared as bytes: "café" has two spellings that Swift's strings hold equal, and they are two users.
+/// Every name of a user is compared as bytes: "café" has two spellings that Swift's strings hold equal, and the
+/// spellings are two users.
 @Suite struct ByteTests {
     private let composed = "caf\u{E9}"
     private let decomposed = "cafe\u{301}"
@@ -35,7 +36,7 @@ import Tokens
         try fixture.connect(1, "\(composed)/phone", token, username: composed)
     }
 
-    /// A broker may give a connection the place in memory of one that is gone.
+    /// A broker may give a connection the place in memory of a former connection.
     @Test func theTwinOfWhoIsBeingPutOffComesIn() throws {
         let fixture = try Fixture()
         try fixture.letIn(1, composed, lasts: 10_000)

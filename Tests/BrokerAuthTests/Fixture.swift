@@ -61,7 +61,7 @@ extension BrokerLimits {
     }
 }
 
-/// As the broker is told of it when nothing else is due.
+/// The end of a connection as the broker is told of it when nothing else is due.
 func ended(_ connection: Int, _ device: String, _ reason: DisconnectReason) -> [BrokerAuth.Due] {
     [.ended(clientID: device, topic: "bellwire/v1/down/\(device)", reason)]
 }

@@ -379,7 +379,7 @@ import Testing
         #expect(scene.due == ["missed bob/phone fcm"])
     }
 
-    // MARK: What has not left
+    // MARK: Pushes that have not left
 
     /// Found by simulation: the provider had refused the push, and the next attempt was never made.
     @Test func missedIsPutOffForWhoeverComesOnline() {

@@ -32,7 +32,7 @@ struct PushScene {
             activeElsewhere: nil, settings: CallSettings())
     }
 
-    // MARK: What happens
+    // MARK: Changes of the scene
 
     mutating func acting(_ user: UserID, _ device: DeviceID) -> CallMachine.Acting {
         requests += 1
@@ -124,7 +124,7 @@ struct PushScene {
         }
     }
 
-    // MARK: What follows
+    // MARK: Results of the judgement
 
     var judgement: PushJudgement {
         let stored = StoredRecord(

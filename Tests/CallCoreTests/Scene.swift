@@ -181,7 +181,7 @@ final class Scene {
                 now: now, heard: heard, listeningSince: listeningSince, isInviterOnline: isInviterOnline))
     }
 
-    // MARK: What is seen
+    // MARK: The visible state
 
     func state(_ user: UserID) -> MemberState? { call.member(user)?.state }
     func reason(_ user: UserID) -> String? { call.member(user)?.reason }

@@ -69,7 +69,8 @@ struct BatchTests {
         #expect(test.store.roundTrips == before + 1)
     }
 
-    /// Two exchanges are on their way when Redis closes the connection: both fail, and neither takes the other's replies.
+    /// Two exchanges are on their way when Redis closes the connection: both fail, and neither takes the other's
+    /// replies.
     @Test func whatIsOnItsWayWhenTheConnectionBreaksFails() {
         ScriptedRedis.answering(Array("*0\r\n".utf8)) { store in
             var answers: [[StoredRecord?]?] = []

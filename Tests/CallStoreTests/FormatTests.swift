@@ -200,7 +200,7 @@ import Testing
         #expect(try test.pushes.take(by: worker).count == 1)
     }
 
-    // MARK: What stands in it
+    // MARK: The content of a store
 
     private func contents(ofFile database: SQLiteDatabase) throws -> [String] {
         let schema = try database.query("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name") {

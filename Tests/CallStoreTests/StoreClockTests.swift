@@ -12,7 +12,7 @@ import Testing
 @Suite struct StoreClockTests {
     private let began: Milliseconds = 1_790_000_000_000
 
-    // MARK: What the coordinators agree on
+    // MARK: The time on which the coordinators agree
 
     @Test func aFirstLookTakesTheStoresTimeAsItIs() {
         var shared = SharedClock()
@@ -102,7 +102,7 @@ import Testing
     ])
     func whatNobodyWroteIsNoClock(text: String) { #expect(SharedClock(text) == nil) }
 
-    // MARK: What one process knows
+    // MARK: A process's own clock
 
     @Test func theTimeIsTheBootClocksAndAnOffset() {
         var clock = StoreClock()

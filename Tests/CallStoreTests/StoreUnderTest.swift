@@ -158,7 +158,7 @@ struct Stopwatch {
     }
 }
 
-// MARK: What is stored
+// MARK: Records for the tests
 
 let alice = UserID("alice")!
 let bob = UserID("bob")!

@@ -1,6 +1,7 @@
 import BellwireClient
 
-/// A transport that says how many messages are handed to it: whoever watches the wire knows then for how many to wait.
+/// A transport that says how many messages are handed to it, so that a watcher of the wire knows for how many messages
+/// to wait.
 struct CountedTransport: BellwireTransport {
     private let transport: any BellwireTransport
     private let handed: @Sendable () -> Void

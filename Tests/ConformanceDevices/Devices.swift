@@ -3,7 +3,7 @@ import BellwireMosquitto
 import Foundation
 import SignalingProtocol
 
-/// Over which transport the devices speak.
+/// The transport over which the devices speak.
 enum TransportKind: String, Sendable {
     case own, mosquitto
 
@@ -15,7 +15,8 @@ enum TransportKind: String, Sendable {
     }
 }
 
-/// All devices, by number. Orders of one device are done one after another; those of different devices do not wait for each other.
+/// All devices, by number. A device does its orders one after another; orders of different devices do not wait for each
+/// other.
 final class Devices {
     private let transport: TransportKind
     private let reporter = Reporter()
@@ -37,7 +38,7 @@ final class Devices {
     }
 }
 
-/// A device and what is ordered of it: what an app would ask of the SDK.
+/// A device and its orders: the requests that an app would make to the SDK.
 private struct DeviceTask: Sendable {
     let number: Int
     let transport: TransportKind
@@ -102,7 +103,7 @@ private struct DeviceTask: Sendable {
         client.signal(signal.callID, signal.data, to: signal.to)
     }
 
-    /// Whether the message has all that the test wrote. The SDK may say more: defaults that the test left out.
+    /// Whether the message has all fields that the test wrote. The SDK may add fields: defaults that the test left out.
     private func says(_ message: UpMessage, _ text: String) -> Bool {
         func fields(_ data: Data) -> [String: Any] {
             (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
@@ -113,7 +114,7 @@ private struct DeviceTask: Sendable {
         }
     }
 
-    // MARK: What the app is told
+    // MARK: News for the app
 
     private func told(_ event: ClientEvent) {
         switch event {
@@ -143,7 +144,7 @@ private struct DeviceTask: Sendable {
 }
 
 extension BellwireSignal {
-    /// Where it stands, as on the wire.
+    /// The place of the signal in its stream, as on the wire.
     fileprivate var place: [String: Any] {
         var fields: [String: Any] = ["callID": callID.string]
         fields["from"] = from.userID.string

@@ -10,7 +10,7 @@ struct Order: Decodable, Sendable {
         let url: String
         let user: String
         let device: String
-        /// Seconds.
+        /// In seconds.
         let keepAlive: Int
         let topicRoot: String
         let qos: Int
@@ -18,10 +18,10 @@ struct Order: Decodable, Sendable {
     }
 
     let order: Kind
-    /// Of the device.
+    /// The number of the device.
     let number: Int
     let settings: Settings?
-    /// The request or the signal, as the test has it.
+    /// The request or the signal in the words of the test.
     let text: String?
     let token: Int?
 

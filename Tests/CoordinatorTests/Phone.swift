@@ -66,7 +66,7 @@ final class Phone {
         return true
     }
 
-    // MARK: What it sends
+    // MARK: Messages to the service
 
     func up(_ message: UpMessage, correlationData: [UInt8]? = nil, responseTopic: String? = nil) -> InboundMessage {
         InboundMessage(

@@ -49,7 +49,7 @@ import Testing
         return taken.contains(CallID(callID)!)
     }
 
-    // MARK: What is looked at each second
+    // MARK: Checks of each second
 
     @Test func aPolicyThatComesLaterIsKnownWithinASecond() {
         let world = World()
@@ -260,7 +260,7 @@ import Testing
         #expect(told == [CallID("a")!])
     }
 
-    // MARK: What it costs
+    // MARK: Costs
 
     @Test func nothingIsAskedThatWasNotForeseen() {
         register(bob)

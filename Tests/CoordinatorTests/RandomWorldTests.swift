@@ -127,7 +127,7 @@ private final class RandomDrive {
         }
     }
 
-    // MARK: What must hold
+    // MARK: Rules that must hold
 
     /// Revisions only grow, an end is final, and no user is accepted in two live advanced calls.
     func checkCalls() {

@@ -162,7 +162,7 @@ final class World {
         new.forEach { $0.takeTurn() }
     }
 
-    // MARK: What the store holds
+    // MARK: The content of the store
 
     func stored(_ callID: CallID) -> Call? {
         guard case .call(let call)? = memory.load([RecordID.call(callID)])[0]?.record else { return nil }

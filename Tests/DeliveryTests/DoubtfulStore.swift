@@ -29,7 +29,7 @@ final class DoubtfulStore: OutboxStore, PushStore {
         return look()
     }
 
-    // MARK: What may go wrong
+    // MARK: Calls that may fail
 
     func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
         let answers = store.read(queries)

@@ -244,7 +244,7 @@ final class PushRig {
         store.note([.ack(CallID(id)!, DeviceAck(device: address, session: "s", revision: revision))])
     }
 
-    // MARK: What came of it
+    // MARK: Results
 
     /// The states of the pushes, each in the form `phone apns ring:sent`.
     func states(_ id: String = "c") -> [String] {

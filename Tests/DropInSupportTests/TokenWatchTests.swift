@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 @Suite struct TokenWatchTests {
-    /// A token whose signature nobody looks at.
+    /// A token whose signature no part of these tests checks.
     private static func token(endingIn seconds: Int) -> String {
         let end = Int(Date().timeIntervalSince1970) + seconds
         let claims = Data(#"{"sub":"alice","exp":\#(end)}"#.utf8).base64EncodedString()

@@ -87,7 +87,7 @@ struct HTTPSenderTests {
         #expect(server.accepted == 2)
     }
 
-    // MARK: What the answer says
+    // MARK: The content of the answer
 
     @Test(arguments: [
         ("Retry-After: 120", 120), ("retry-after: 5", 5), ("Retry-After: 99999999999", 86_400),

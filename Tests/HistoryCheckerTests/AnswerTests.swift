@@ -2,7 +2,7 @@ import HistoryChecker
 import SignalingProtocol
 import Testing
 
-/// What was answered lasts, once, and for one winner.
+/// An answer lasts, comes once, and has a single winner.
 @Suite struct AnswerTests {
     // MARK: ok is reflected
 
@@ -32,7 +32,7 @@ import Testing
         #expect(ringing.tale.violations.isEmpty)
     }
 
-    /// Bob invites Alice while she invites him: his own id leads to her call.
+    /// Bob invites Alice while she invites him: his own call id leads to her call.
     @Test func whoWasAddedUnderAnIDThatLeadsToTheCallMayRingAgain() {
         var ringing = Ringing(mode: .advanced)
         ringing.tale.at(1_000)
@@ -60,7 +60,7 @@ import Testing
         ringing.tale.ask(device, "back", .invite(invite))
     }
 
-    /// Bob, who has left, is asked again.
+    /// Bob, who has left, is invited again.
     private func add(to id: String, _ ringing: inout Ringing) {
         ringing.tale.at(3_050)
         ringing.tale.ask("alice/phone", "add", .add(.init(callID: CallID(id)!, invitees: [user("bob")])))
@@ -78,7 +78,7 @@ import Testing
         #expect(ringing.tale.broken == [.okNotReflected])
     }
 
-    // MARK: Nothing seen is lost
+    // MARK: No seen change is lost
 
     @Test func anAnswerIsNotOlderThanWhatWasSeenBeforeTheQuestion() {
         var ringing = Ringing()
@@ -117,7 +117,7 @@ import Testing
         #expect(ringing.tale.broken == [.lostCall])
     }
 
-    // MARK: One answer
+    // MARK: A single answer
 
     @Test func eachCopyIsAnsweredOnce() {
         var ringing = Ringing()
@@ -179,7 +179,7 @@ import Testing
         #expect(ringing.tale.violations.isEmpty)
     }
 
-    // MARK: One winner
+    // MARK: A single winner
 
     @Test func oneOfTwoDevicesWins() {
         var ringing = Ringing()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HistoryChecker
 
-/// What the checker makes of peer messages. Alice sends to Bob; times are milliseconds since the beginning.
+/// The checker's findings on peer messages. Alice sends to Bob; times are milliseconds since the beginning.
 struct MessageTests {
     private let alice = DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("phone")!)
     private let bob = DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!)
@@ -187,7 +187,7 @@ struct MessageTests {
                 (50, .disconnected(bob)), (100, sent(ttl: 20, id: nil)), (1_200, receipt(.expired, at: 1_150)),
                 (1_300, answered(.sent)), (1_400, .disconnected(alice)),
             ]) == [.receiptWrong])
-        // A receipt of a message that the response does not name.
+        // The response does not name the message of the receipt.
         #expect(
             kinds([
                 (100, sent(id: nil)), (120, answered(.sent, id: "x")), (130, receipt(.delivered, at: 125)),

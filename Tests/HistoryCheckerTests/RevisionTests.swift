@@ -2,7 +2,7 @@ import HistoryChecker
 import SignalingProtocol
 import Testing
 
-/// One order of revisions per call, the same for all; legal moves; final states.
+/// A single order of revisions per call, the same for all devices; legal moves; final states.
 @Suite struct RevisionTests {
     @Test func anAnsweredCallBreaksNothing() {
         var ringing = Ringing()

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// Alice calls Bob at 100 ms, with ten seconds to answer; his phone and his web rang, and she knows it.
+/// Alice calls Bob at 100 ms, with ten seconds to answer; his phone and his web rang, and she knows that.
 struct Ringing {
     var tale = Tale()
     let invited: CallSnapshot
@@ -20,7 +20,7 @@ struct Ringing {
         tale.told("alice/phone", .userStateChanged, received)
     }
 
-    /// Bob accepts on his phone at 2 s, and everybody is told.
+    /// Bob accepts on his phone at 2 s, and every device is told.
     var accepted: CallSnapshot { received.then("bob", .accepted, on: "phone", at: 2_000) }
 
     mutating func accept(telling: Bool = true) {

@@ -2,7 +2,7 @@ import HistoryChecker
 import SignalingProtocol
 import Testing
 
-/// The store went back: what it may have lost is excused, and nothing else.
+/// The store went back: the checker excuses only the writes that the store may have lost.
 @Suite struct StoreLossTests {
     /// Revision 3 was bob's answer, and is given a second time.
     private func givenTwice(lost: Bool) -> [Violation.Kind] {

@@ -96,7 +96,7 @@ struct Tale {
         return checker.violations
     }
 
-    /// The invariants that are broken, each once, by name.
+    /// The broken invariants by name, each once.
     var broken: [Violation.Kind] { Set(violations.map(\.kind)).sorted() }
 }
 
@@ -129,7 +129,7 @@ func invitation(
 }
 
 extension CallSnapshot {
-    /// The latest change of a member, which in these tales is when the revision was made.
+    /// The time of the latest change of a member, which in these tales is the time of the revision.
     var madeAt: Int64 { members.map(\.updatedAt).max()! }
 
     /// The next revision, in which a user moves to `state`; the call's own state follows.

@@ -4,7 +4,7 @@ import Testing
 
 /// Every device knows in the end, and no phone rings on.
 @Suite struct TellingTests {
-    // MARK: Who was not told
+    // MARK: Devices that were not told
 
     @Test func theCallerIsTold() {
         var ringing = Ringing()
@@ -41,7 +41,7 @@ import Testing
         ringing.tale.ask("alice/phone", "end", over.end)
         ringing.tale.ok("alice/phone", "end", over)
         ringing.settle()
-        // Bob's web knows that the phone took the call: nothing more is owed to it.
+        // Bob's web knows that the phone took the call, and is owed no further event.
         #expect(ringing.tale.violations.map(\.device) == [address("bob/phone")])
         #expect(ringing.tale.broken == [.notTold])
     }
@@ -141,7 +141,7 @@ import Testing
             ringing.tale.offline("bob/web")
             ringing.accept(telling: false)
             ringing.tale.at(4_000)
-            // Welcomed as if the call still rang: only an event can stop it now.
+            // The welcome says that the call still rings: only an event can stop the web now.
             ringing.tale.online("bob/web", calls: [ringing.received])
             ringing.tale.at(4_000 + delay)
             ringing.tale.told("bob/web", .handledElsewhere, ringing.accepted)

@@ -4,7 +4,7 @@ import Testing
 
 /// Timers fire in time, with a cause, and always.
 @Suite struct TimerTests {
-    /// The invitation, due at 10,100 ms, expires at `moment`, and everybody is told.
+    /// The invitation, due at 10,100 ms, expires at `moment`, and every device is told.
     private func expiry(at moment: Int64, _ before: (inout Tale) -> Void = { _ in }) -> Tale {
         var ringing = Ringing()
         let expired = ringing.received.then("bob", .timeout, at: moment)
@@ -39,7 +39,8 @@ import Testing
         #expect(tale.broken == (moment > 11_600 ? [.firedLate] : []))
     }
 
-    /// A call whose end nobody saw, and that somebody asks for a quarter of an hour later: what befell it is forgotten by then.
+    /// No device saw the end of the call, and a device asks for the call a quarter of an hour later: the history of the
+    /// call is forgotten by then.
     @Test func whatIsLearnedLongAfterwardsIsNotJudged() {
         var tale = Tale()
         let call = invitation()

@@ -5,8 +5,8 @@ import Testing
 @testable import MQTTClient
 @testable import MQTTProtocol
 
-/// One connection against a broker that does what a test says. Against a real one it is tested from outside
-/// (Tests/IntegrationTests).
+/// A connection against a broker that does as a test says. Tests/IntegrationTests tests the connection from outside,
+/// against a real broker.
 struct MQTTConnectionTests {
     let broker = ScriptedBroker()
     let hello = MQTTMessage(topic: "t", payload: [1])
@@ -68,7 +68,7 @@ struct MQTTConnectionTests {
     }
 
     @Test func theBrokersWindowIsKept() throws {
-        // It takes two messages at a time.
+        // The broker takes two messages at a time.
         let connection = try broker.connected([0x21, 0, 2])
         let identifiers = try (0..<4).map { try connection.publish(MQTTMessage(topic: "t", payload: [UInt8($0)])) }
         #expect(connection.backlog == 4)
@@ -116,7 +116,7 @@ struct MQTTConnectionTests {
     }
 
     @Test func aPublicationBeyondWhatTheBrokerTakesIsRefusedAndNothingElse() throws {
-        // It takes packets of 64 bytes.
+        // The broker takes packets of 64 bytes.
         let connection = try broker.connected([0x27, 0, 0, 0, 64])
         #expect { try connection.publish(MQTTMessage(topic: "t", payload: [UInt8](repeating: 0, count: 64))) } throws: {
             ($0 as? MQTTError)?.kind == .invalid
@@ -131,7 +131,8 @@ struct MQTTConnectionTests {
 
     /// MQTT 5, section 3.1.2.11.4 holds for every packet.
     @Test func aSubscriptionBeyondWhatTheBrokerTakesIsRefusedAndNothingElse() throws {
-        // It takes packets of 64 bytes: two of the fixed header, three before the filter's length, one after the filter.
+        // The broker takes packets of 64 bytes: two bytes of the fixed header, three before the filter's length, a byte
+        // after the filter.
         let connection = try broker.connected([0x27, 0, 0, 0, 64])
         let longest = String(repeating: "a", count: 64 - 8)
         for subscribe in [connection.subscribeOnce, connection.unsubscribe] {
@@ -219,7 +220,7 @@ struct MQTTConnectionTests {
         #expect(try broker.packet() == [0xC0, 0])
     }
 
-    /// MQTT 5, section 3.2.2.3.14, with section 3.1.2.10: 0 turns it off.
+    /// MQTT 5, section 3.2.2.3.14, with section 3.1.2.10: 0 turns the keepalive off.
     @Test func aServerKeepAliveOf0IsOff() throws {
         let connection = try broker.connected([0x13, 0, 0]) { $0.keepAlive = 1 }
         let began = SystemClock.boot.milliseconds
@@ -240,7 +241,7 @@ struct MQTTConnectionTests {
         #expect(try broker.packet() == [0xC0, 0])
     }
 
-    /// However long the keepalive is.
+    /// The wait for the answer is bounded, however long the keepalive is.
     @Test func aBrokerThatIsAskedAnswersInTimeOrIsGivenUp() throws {
         let connection = try broker.connected {
             $0.keepAlive = 60
@@ -295,16 +296,16 @@ struct MQTTConnectionTests {
         pthread_join(thread, nil)
     }
 
-    /// What a broker does not read waits, and is counted; nothing of it is cut off or comes in another order.
+    /// Messages that a broker does not read wait, and are counted; none is cut off or comes in another order.
     @Test(arguments: [QoS.atMostOnce, .atLeastOnce])
     func aBrokerThatDoesNotReadIsWaitedFor(_ qos: QoS) throws {
         let connection = try broker.connected()
-        // More than the sockets hold.
+        // The messages are more than the sockets hold.
         let payload = [UInt8](repeating: 1, count: 100_000)
         for number in 0..<100 {
             try connection.publish(MQTTMessage(topic: "t/\(number)", payload: payload, qos: qos))
         }
-        // At QoS 0 what the sockets hold has left.
+        // At QoS 0 the messages that the sockets hold have left.
         #expect(qos == .atLeastOnce ? connection.backlog == 100 : (1..<100).contains(connection.backlog))
         let packet = payload.count + 2 + 4 + (qos == .atMostOnce ? 0 : 2) + 1 + 4
         var expected: [UInt8] = []
@@ -354,7 +355,7 @@ struct MQTTConnectionTests {
         #expect(failure(connection)?.message.hasPrefix("the broker sent no MQTT 5") == true)
     }
 
-    /// The broker has said why it hangs up, and whoever publishes next is told.
+    /// The broker has said why it hangs up, and the next publication tells its caller the reason.
     @Test func aPublicationThatFailsSaysWhy() throws {
         let connection = try broker.connected()
         broker.send([0xE0, 1, 0x8E])
@@ -382,7 +383,7 @@ struct MQTTConnectionTests {
         #expect(connection.state == .connected)
     }
 
-    /// While hands are not shaken nothing can be sent, and nobody asks the system for it again and again.
+    /// Before the handshake nothing can be sent, and the connection does not ask the system for this again and again.
     @Test func aServerThatDoesNotAnswerTLSCostsNothing() throws {
         let connection = try broker.connecting { $0.broker.isTLS = true }
         let began = SystemClock.boot.milliseconds

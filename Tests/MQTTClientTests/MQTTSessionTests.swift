@@ -78,7 +78,7 @@ import Testing
     @Test func messagesWaitForTheRoomThatTheBrokerGives() throws {
         session.begin(0)
         _ = sent(at: 0)
-        // Receive maximum 1.
+        // The receive maximum is 1.
         try receive([0x20, 6, 0, 0, 3, 0x21, 0, 1], at: 0)
         for _ in 0..<3 { try session.publish(MQTTMessage(topic: "t", payload: [])) }
         #expect(sent(at: 1) == [3])

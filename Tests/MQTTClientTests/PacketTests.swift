@@ -60,7 +60,7 @@ struct PacketTests {
         #expect(message.payload == [0x68, 0x69])
     }
 
-    /// However the bytes are cut, nothing is taken before it is there, and nothing of what follows.
+    /// However the bytes are cut, a packet is not taken before it is whole, and no byte after the packet is taken.
     @Test func aPacketIsTakenWhenItIsWhole() throws {
         let bytes = message([0x09, 0, 1, 7])
         for count in 0..<bytes.count { #expect(try first(Array(bytes[..<count])) == nil) }
@@ -166,7 +166,7 @@ struct PacketTests {
             ])
     }
 
-    /// The broker would end the connection.
+    /// With such a text the broker would end the connection.
     @Test(arguments: ["\u{1}", "\u{7F}", "\u{80}", "\u{FFFE}", String(repeating: "x", count: 65_536)])
     func textsThatNoPacketMayHoldAreRefused(_ text: String) {
         func problem(_ change: (inout MQTTMessage) -> Void) -> String? {

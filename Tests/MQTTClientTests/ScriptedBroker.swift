@@ -3,7 +3,7 @@ import Glibc
 @testable import MQTTClient
 @testable import MQTTProtocol
 
-/// A broker that does what a test says, on the test's own thread.
+/// A broker that does as a test says, on the test's own thread.
 final class ScriptedBroker {
     private let listener: Int32
     private var client: Int32 = -1
@@ -83,7 +83,7 @@ final class ScriptedBroker {
         send(bytes)
     }
 
-    /// The next packet that the client has sent; nil when it has hung up.
+    /// Returns the next packet that the client has sent; nil when the client has hung up.
     func packet() throws -> [UInt8]? {
         while true {
             if received.count >= 2, received[1] < 0x80, received.count >= 2 + Int(received[1]) {
@@ -98,7 +98,7 @@ final class ScriptedBroker {
         }
     }
 
-    /// Some of what the client has sent, as it came.
+    /// Returns some of the bytes that the client has sent, as they came.
     func read(upTo count: Int) throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: count)
         let count = recv(client, &buffer, buffer.count, 0)
@@ -106,7 +106,7 @@ final class ScriptedBroker {
         return Array(buffer[..<count])
     }
 
-    /// Whether the client has sent nothing more.
+    /// Whether the client has sent no further byte.
     var isQuiet: Bool {
         var waiting = pollfd(fd: client, events: Int16(POLLIN), revents: 0)
         return received.isEmpty && poll(&waiting, 1, 0) == 0

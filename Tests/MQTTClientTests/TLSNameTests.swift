@@ -6,8 +6,8 @@ import Testing
 
 @testable import MQTTClient
 
-/// Whose certificate is taken for the broker's: one that names the host among its alternative names, as a whole or by a
-/// wildcard that stands for a whole label (RFC 9525, sections 6.3 and 6.4.4).
+/// The certificates that the client takes for the broker's certificate: the alternative names must have the host's
+/// name, as a whole or by a wildcard that stands for a whole label (RFC 9525, sections 6.3 and 6.4.4).
 struct TLSNameTests {
     struct Certificate: Sendable, CustomStringConvertible {
         let host: String

@@ -34,7 +34,7 @@ import Testing
         #expect(buffer.bytes.isEmpty)
     }
 
-    /// At each power of ten and of two, and beside them.
+    /// The numbers at each power of ten and of two, and their neighbours.
     @Test func numbersHaveAsManyDigitsAsAreWritten() {
         var numbers: [UInt64] = [0, .max]
         var power: UInt64 = 1

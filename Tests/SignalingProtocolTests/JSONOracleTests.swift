@@ -3,8 +3,8 @@ import SignalingProtocol
 import Support
 import Testing
 
-/// The parser against Foundation's, on random documents and on random damage to them. What is compared, and where the
-/// two may differ, stands with the fuzzer's check (Tests/Fuzzing/Entries/JSON.swift).
+/// Compares the parser with Foundation's, on random documents and on random damage to them. The comparison and its
+/// permitted differences stand with the fuzzer's check (Tests/Fuzzing/Entries/JSON.swift).
 struct JSONOracleTests {
     static let seeds = Array(UInt64(1)...20)
 

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-/// RFC 8259, and what docs/protocol.md (section 1, "What is JSON") adds.
+/// RFC 8259, and the additions of docs/protocol.md (section 1, "What is JSON").
 struct JSONParserTests {
     @Test(
         arguments: [

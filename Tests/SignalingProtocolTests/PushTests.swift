@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-/// Registrations, ring checks and what timelines tell of pushes (docs/protocol.md, section 7).
+/// Registrations, ring checks and the entries of timelines about pushes (docs/protocol.md, section 7).
 @Suite struct PushTests {
     /// 65 bytes: 4, and 64 zeros.
     static let point = "BA" + String(repeating: "A", count: 85)

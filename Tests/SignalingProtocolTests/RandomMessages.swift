@@ -129,7 +129,7 @@ struct RandomMessages {
         text().filter { !$0.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7F } }
     }
 
-    /// Any JSON value, also in spellings that no encoder of ours would choose.
+    /// Any JSON value, also in spellings that our encoder would not choose.
     private mutating func data() -> JSONText {
         let texts = [
             "null", "0", "-0.0", "1e400", "1.50", "123456789012345678901234567890", "true", "\"\\u00e9\\/\"", "[]",

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-/// What counts as the content of a request (docs/protocol.md, section 2).
+/// The content of a request (docs/protocol.md, section 2).
 struct RequestDigestTests {
     private func digest(_ fields: String) throws -> Int64? {
         guard case .request(let request) = try decoded(fields) else { return nil }
@@ -64,7 +64,8 @@ struct RequestDigestTests {
         #expect(try digest(data: "1", #","ttl":5"#) != first)
     }
 
-    /// Digests stand in records: another one would refuse what was asked before an update and is sent again after it.
+    /// Records hold digests: with another digest, the service would refuse a request that was made before an update and
+    /// is sent again after the update.
     @Test func digestsStayWhatTheyAre() throws {
         #expect(try digest(invite) == 8_042_661_515_598_678_070)
         #expect(try digest(data: #"{"a":[1,"x",null,true,0.5]}"#) == 61_682_044_620_696_133)

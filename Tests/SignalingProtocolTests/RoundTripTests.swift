@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-/// What one side writes, the other side reads as the same.
+/// Each message that a side writes reads as the same message at the other side.
 struct RoundTripTests {
     static let seeds = Array(UInt64(1)...20)
 
@@ -60,7 +60,7 @@ struct RoundTripTests {
         #expect(DownMessage.decode(utf8(text)) == nil)
     }
 
-    /// Only a strange service sends such counts; none would be written again as it came.
+    /// Only a strange service sends such counts; no such count would be written again as it came.
     @Test func aNegativeCountOfWhatWasLeftOutIsNone() throws {
         let text = """
             {"type":"welcome","session":"s","serverTime":1,"heartbeatInterval":20,"heartbeatTimeout":60,
@@ -70,7 +70,7 @@ struct RoundTripTests {
         #expect(DownMessage.decode(utf8(text)) == .welcome(welcome))
     }
 
-    /// What a store gives back as a timeline may be damaged.
+    /// A timeline from a store may be damaged.
     @Test func aTimelineOfTimesFarApartCanBeWritten() {
         var messages = RandomMessages(seed: 1)
         var call = messages.call()

@@ -12,7 +12,7 @@ func parse(_ text: String) throws(JSONError) -> JSONValue { try JSONParser.parse
 /// The value, or nil when the bytes are not JSON.
 func parsed(_ bytes: [UInt8]) -> JSONValue? { try? JSONParser.parse(bytes) }
 
-/// The refusal of a message, nil when it was read.
+/// The refusal of a message; nil when the message was read.
 func refused(_ text: String, maxBytes: Int = Limits.requestBytes) -> UpMessageRefusal? {
     refused(utf8(text), maxBytes: maxBytes)
 }

@@ -1,9 +1,9 @@
 import SignalingProtocol
 import Testing
 
-/// What cannot be used, and how the answer names it (docs/protocol.md, section 2).
+/// Messages that cannot be used, and the answers that name the fault (docs/protocol.md, section 2).
 struct UpMessageRefusalTests {
-    /// A request that is complete but for `fields`, which stand last and so win.
+    /// A request that is complete but for `fields`, which come last and so win.
     private func request(_ type: String, _ fields: String) -> String {
         let complete = #""id":"r1","callID":"c1","invitees":["bob"]"#
         return "{\"type\":\"\(type)\",\(complete)\(fields.isEmpty ? "" : ",")\(fields)}"
@@ -14,7 +14,7 @@ struct UpMessageRefusalTests {
         "call.get",
     ]
 
-    /// Each field with where it stands, and values that it must not have.
+    /// Each field with the requests in which it stands, and values that the field must not have.
     static let badFields: [(field: String, types: [String], values: [String])] = [
         (
             "callID", requests,

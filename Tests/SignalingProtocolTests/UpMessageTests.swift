@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-/// What a well-formed message is read as (docs/protocol.md, section 2).
+/// The reading of well-formed messages (docs/protocol.md, section 2).
 struct UpMessageTests {
     @Test func inviteHasTheContractsDefaults() throws {
         let expected = Request.Invite(invitees: users("bob"))

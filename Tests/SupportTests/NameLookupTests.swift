@@ -15,14 +15,14 @@ import Testing
     }
 
     @Test func aNameThatNobodyHasGivesNothing() {
-        // RFC 6761, section 6.4: never to be found.
+        // By RFC 6761, section 6.4, this name is never found.
         #expect(NameLookup.addresses(of: "bellwire.invalid", within: 10_000).isEmpty)
     }
 
     @Test func nobodyWaitsLongerThanTheLimit() {
         let start = ContinuousClock.now
         _ = NameLookup.addresses(of: "bellwire-slow.invalid", within: 20)
-        // What the other thread does in the meantime does not matter; the margin is for a busy machine.
+        // The work of the other thread in the meantime does not matter; the margin is for a busy machine.
         #expect(ContinuousClock.now - start < .seconds(2))
     }
 }
@@ -45,7 +45,7 @@ import Testing
         #expect(url.port == nil)
     }
 
-    /// U+0600 joins what comes after it, which hid the colon before the port.
+    /// U+0600 joins the character after it, which hid the colon before the port.
     @Test func signsAreFoundWhereSwiftSeesOneCharacter() throws {
         let url = try #require(ServerURL("redis://host\u{600}:6380/3"))
         #expect(url.host == "host\u{600}")

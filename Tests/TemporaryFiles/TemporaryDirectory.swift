@@ -1,6 +1,6 @@
 import Foundation
 
-/// A directory of a test's own, which goes with it.
+/// A directory of a test's own, which is removed with this object.
 package final class TemporaryDirectory {
     package let path: String
 
@@ -12,7 +12,7 @@ package final class TemporaryDirectory {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// Returns where it is.
+    /// Returns the path of the file.
     @discardableResult
     package func write(_ name: String, _ content: [UInt8]) throws -> String {
         let file = "\(path)/\(name)"

@@ -11,7 +11,7 @@ private func token(_ user: String = "alice", lasts life: Int64 = 60_000) throws 
     Token(user: try #require(UserID(user)), expiresAt: now + life)
 }
 
-/// A token with whatever header and claims, signed by `key`.
+/// A token with any header and claims, signed by `key`.
 private func forged(header: String, claims: String, by key: TokenKey) throws -> String {
     let message = Base64URL.encode(bytes(header)) + "." + Base64URL.encode(bytes(claims))
     return message + "." + Base64URL.encode(try key.key.sign(bytes(message)))
@@ -48,7 +48,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         }
     }
 
-    /// The life counts from the issue, or from now where no issue is told or is told too late.
+    /// The life counts from the issue, or from now where the issue is not told or is told too late.
     @Test func aTokenThatLivesTooLongIsRefused() throws {
         let key = try TokenKey.generate(.es256)
         let verifier = TokenVerifier(keys: KeySet([key]), audience: "bellwire", longestLife: 3_600_000)
@@ -120,7 +120,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
             let unsigned = Base64URL.encode(bytes(header)) + "." + Base64URL.encode(bytes(claims)) + "."
             #expect(kind { _ = try verifier.verify(unsigned, now: now) } == .algorithm, "\(header)")
         }
-        // The public key, which everybody has, as the secret of HS256.
+        // The public key, which every client has, serves as the secret of HS256.
         let open = KeySet([rsa]).encoded(isPublic: true)
         let confused = try KeySet(json: bytes(#"{"kty":"oct","k":"\#(Base64URL.encode(open))"}"#)).keys[0]
         let id = try #require(rsa.id)
@@ -180,7 +180,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         return try #require(try KeySet(json: Array(renamed.utf8)).signingKey)
     }
 
-    /// They are compared as bytes: Swift's strings hold both spellings equal.
+    /// Issuers, audiences and key names are compared as bytes: Swift's strings hold both spellings equal.
     @Test func theTwinOfAnIssuerAnAudienceOrAKeyIsAnother() throws {
         let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
         let key = try named(composed)
@@ -286,7 +286,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(keys.hasOthers)
     }
 
-    /// A set that others write: each of these stands beside a good key, which counts all the same.
+    /// Another program writes the set: each odd key stands beside a good key, which counts all the same.
     @Test(arguments: [
         (#"{"kty":"EC","crv":"P-256","kid":"odd","x":"AA","y":"AA"}"#, "x: expected 32 bytes"),
         (#"{"kty":"RSA","kid":"odd","n":"AQAB==","e":"AQAB"}"#, "n: expected bytes in base64url"),
@@ -305,7 +305,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(keys.keys.map(\.id) == [own.id])
         #expect(keys.unusable.count == 1 && keys.unusable[0].hasPrefix("key 1, kid odd: \(reason)"), "\(keys.unusable)")
         _ = try TokenVerifier(keys: keys).verify(token().signed(by: own, issuedAt: now), now: now)
-        // Alone it is no key set, and the reason is told.
+        // Alone the odd key is no key set, and the reason is told.
         do throws(TokenError) {
             _ = try KeySet(json: bytes(#"{"keys":[\#(odd)]}"#))
             Issue.record("a set without a usable key")
@@ -322,7 +322,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(keys.unusable.count == 1 && keys.unusable[0].hasPrefix("key 2: "), "\(keys.unusable)")
     }
 
-    /// What stands in the file becomes no second line of a log.
+    /// A name in the file becomes no second line of a log.
     @Test func theNameOfAKeyIsPrintedOnOneLine() throws {
         let own = try TokenKey.generate(.es256)
         let text = String(decoding: KeySet([own]).encoded(isPublic: true), as: UTF8.self)
@@ -341,7 +341,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(keys.keys.map(\.id) == ["same", "same", "same"] && keys.unusable.isEmpty)
         let verifier = TokenVerifier(keys: keys)
         for key in keys.keys { _ = try verifier.verify(token().signed(by: key, issuedAt: now), now: now) }
-        // An algorithm that none of them has.
+        // No key of the set has this algorithm.
         let secret = CryptographicKey(secret: [UInt8](repeating: 7, count: 32))
         let message = Base64URL.encode(bytes(#"{"alg":"HS256","kid":"same"}"#)) + ".e30"
         let forged = message + "." + Base64URL.encode(try secret.sign(bytes(message)))

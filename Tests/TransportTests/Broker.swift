@@ -9,7 +9,7 @@ final class Broker: Sendable {
     let port: Int
     private let process: pid_t
 
-    /// `directory` must outlast it.
+    /// `directory` must outlast the broker.
     init(_ directory: TemporaryDirectory, _ settings: [String] = ["allow_anonymous true"]) throws {
         port = try Loopback.freePort()
         // Started by root, mosquitto would become a user that cannot read a private temporary directory.
@@ -25,13 +25,13 @@ final class Broker: Sendable {
         waitpid(process, nil, 0)
     }
 
-    /// It reads and writes nothing from then on.
+    /// Stops the broker: from then on it reads and writes nothing.
     func freeze() { kill(process, SIGSTOP) }
 
     func crash() { kill(process, SIGKILL) }
 }
 
-/// The kernel ends a child with the thread that made it: this one lasts as long as the process.
+/// The kernel ends a child with the thread that made the child: this thread lasts as long as the process.
 final class Spawner: Sendable {
     static let shared = Spawner()
 

@@ -1,7 +1,7 @@
 import BellwireClient
 import Testing
 
-/// One call at a time, where several people and devices are about.
+/// A single call at a time, with several users and devices.
 @Suite(.atEverySite) struct CallManagerRulesTests {
     private let service = Everywhere.site()
     private let bob = UserID("bob")!
@@ -77,7 +77,7 @@ import Testing
         try await hungUp
         #expect(try await call.state == .ended)
         #expect(await alice.next() == "idle localCancelled")
-        // Only now: it would ring while the cancel is on its way.
+        // Bob comes online only now: his phone would ring while the cancel is on its way.
         let bob = try await phone("bob")
         try await carol.manager.call([self.bob])
         #expect(await bob.next() == "ringing remoteCall")
@@ -117,7 +117,7 @@ import Testing
         #expect(throws: SignalingError.self) { try bob.manager.take(call) }
     }
 
-    /// Alice gives up in the moment in which Bob answers: whoever wins, nobody is left talking to nobody.
+    /// Alice gives up in the moment in which Bob answers: whichever act wins, no user is left talking alone.
     @Test(arguments: 0..<20)
     func hangingUpAndAnsweringAtTheSameMoment(_ run: Int) async throws {
         let (alice, bob) = (try await phone("alice"), try await phone("bob"))
@@ -139,7 +139,7 @@ import Testing
     }
 }
 
-/// A client, its manager, and what that tells.
+/// A client, its manager, and the changes that the manager tells.
 struct Telephone {
     let client: SignalingClient
     let manager: BellwireCallManager

@@ -1,7 +1,7 @@
 import BellwireClient
 import Testing
 
-/// One call at a time.
+/// A single call at a time.
 @Suite(.atEverySite) struct CallManagerTests {
     private let service = Everywhere.site()
 

@@ -26,7 +26,7 @@ import Testing
         #expect(await changes.first { _ in true } == nil)
     }
 
-    /// Bob answers on his tablet and leaves there, of which his phone is told nothing.
+    /// Bob answers on his tablet and leaves there; his phone is told nothing of this.
     @Test func whoIsInvitedAgainRingsAgain() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         let tablet = try await online("bob", device: "tablet")
@@ -96,7 +96,7 @@ import Testing
         #expect(failure?.code == .cancelled)
     }
 
-    /// The quit is with a coordinator that does not answer, and the invitation would be judged by another one.
+    /// The quit is with a coordinator that does not answer, and another coordinator would judge the invitation.
     @Test func whoHangsUpAndCallsAtOnceIsNotToldOfTheFirstCall() async throws {
         let forgetful = Forgetful("call.quit")
         var configuration = service.configuration(user: "alice")
@@ -110,7 +110,7 @@ import Testing
         let leaving = Task { try await first.quit() }
         try await eventually { forgetful.hasForgotten }
         let second = Task { try await alice.call("carol") }
-        // The app gives up waiting, and not the call: it leaves once the quit is answered.
+        // The app gives up waiting, and not the call: the invitation leaves once the quit is answered.
         second.cancel()
         try await leaving.value
         let call = try await second.value

@@ -5,7 +5,7 @@ import MQTTProtocol
 import Synchronization
 import Testing
 
-/// The transports: the same is asked of all. `network` is the transport of Apple's platforms, over a stand-in for
+/// The transports: the tests ask the same of all. `network` is the transport of Apple's platforms, over a stand-in for
 /// Network.framework that has no TLS.
 enum Carrier: CaseIterable, CustomTestStringConvertible {
     case own, mosquitto, network
@@ -29,7 +29,7 @@ enum Carrier: CaseIterable, CustomTestStringConvertible {
     }
 }
 
-/// What `MQTTTransport` does on Apple's platforms.
+/// Does as `MQTTTransport` does on Apple's platforms.
 private struct NetworkTransport: BellwireTransport {
     let broker: BrokerAddress
 
@@ -43,7 +43,7 @@ private struct NetworkTransport: BellwireTransport {
     }
 }
 
-/// A device at the broker, and what it was told.
+/// A device at the broker, and the messages that it has received.
 final class Device: Sendable {
     let connection: any BellwireTransportConnection
     private let inbox: Inbox
@@ -68,20 +68,20 @@ final class Device: Sendable {
         try connection.publish(BellwireOutgoingMessage(topic: topic, payload: Array(text.utf8), expirySeconds: 30))
     }
 
-    /// What has arrived once there are so many messages.
+    /// Returns the received messages, once there are so many.
     func received(_ count: Int) async throws -> [String] {
         try await eventually { self.received.count >= count }
         return received
     }
 
-    /// Why the connection has ended.
+    /// Returns why the connection has ended.
     func closing() async throws -> BellwireTransportError.Kind? {
         try await eventually { self.closed != nil }
         return closed?.kind
     }
 }
 
-/// What a transport told, in order. Nothing may come after `closed`.
+/// The events that a transport told, in order. No event may come after `closed`.
 private final class Inbox: Sendable {
     private let state = Mutex<(received: [String], closed: BellwireTransportError?)>(([], nil))
 
@@ -108,7 +108,7 @@ func eventually(
     try #require(condition(), sourceLocation: sourceLocation)
 }
 
-/// Why a connection did not come about; nil when it did.
+/// Returns why a connection did not come about; nil when it did.
 func failure(_ attempt: () async throws(BellwireTransportError) -> Void) async -> BellwireTransportError? {
     do throws(BellwireTransportError) {
         try await attempt()

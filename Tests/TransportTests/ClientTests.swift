@@ -2,7 +2,7 @@ import BellwireClient
 import Synchronization
 import Testing
 
-/// The client as an app has it, over a service in memory.
+/// The client as an app uses it, over a service in memory.
 @Suite(.atEverySite) struct ClientTests {
     private let service = Everywhere.site()
 
@@ -30,7 +30,7 @@ import Testing
         #expect(outgoing.state == .ended && bob.calls.isEmpty && alice.calls.isEmpty)
     }
 
-    /// Each change is told once, the own ones too, whatever names them.
+    /// Each change is told once, the own changes too, whichever message names them.
     @Test func everyMembersChangeIsToldOnceAndTheOwnOneToo() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         let outgoing = try await alice.call(.init(invitees: [UserID("bob")!, UserID("carol")!], mode: .advanced))
@@ -91,7 +91,7 @@ import Testing
         #expect(call.state == .active && bob.calls.isEmpty)
     }
 
-    // MARK: One order
+    // MARK: A single order
 
     @Test func theOutcomeOfARequestComesBeforeTheEventsOfItsSuccess() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
@@ -171,7 +171,7 @@ import Testing
         #expect(await events.contains { $0 == .connection(.takenOver) })
         for await _ in events {}
         #expect(first.connectionState == .takenOver)
-        // Where the broker says nothing the two have taken the device from each other some times.
+        // Where the broker gives no reason, the two clients have taken the device from each other some times.
         try await second.connect()
         await #expect(throws: SignalingError.self) { try await first.call(.init(invitees: [UserID("bob")!])) }
     }
@@ -214,7 +214,7 @@ import Testing
 
 private struct Missing: Error {}
 
-/// What was told of a call, once it is over.
+/// The changes of a call that were told, once the call is over.
 private final class Recorder: Sendable {
     private let told = Mutex<[CallChange]>([])
     private let stream: AsyncStream<CallChange>

@@ -99,7 +99,7 @@ import Testing
     @Test(arguments: Carrier.allCases) func anAttemptThatIsCancelledIsGivenUp(_ carrier: Carrier) async throws {
         let (asked, asking) = AsyncStream.makeStream(of: Void.self)
         let (ended, ending) = AsyncStream.makeStream(of: Void.self)
-        // Takes CONNECT and says nothing.
+        // The listener takes CONNECT and says nothing.
         let listener = try Listener { peer in
             _ = peer.packet()
             asking.yield()
@@ -126,7 +126,7 @@ import Testing
         return (broker, files.certificate)
     }
 
-    /// Signs itself.
+    /// Makes a certificate that signs itself.
     private func certificate(_ name: String) throws -> (certificate: String, key: String) {
         let files = (certificate: "\(directory.path)/\(name).crt", key: "\(directory.path)/\(name).key")
         let openssl = Process()

@@ -4,10 +4,11 @@ import Synchronization
 import TemporaryFiles
 import Testing
 
-/// Mosquitto, a coordinator of the `bellwire` that was built beside these tests, and a wire between them and the clients, which can be cut.
+/// Mosquitto, a coordinator of the `bellwire` that was built beside these tests, and a wire between them and the
+/// clients, which can be cut.
 final class Deployed: Site {
     private let carrier: Carrier
-    // Made and let go here alone.
+    // Only this object makes the directory and lets it go.
     private nonisolated(unsafe) let directory: TemporaryDirectory
     private let broker: Broker
     private let wire: Wire
@@ -30,11 +31,11 @@ final class Deployed: Site {
 
     deinit { Self.end(coordinator.withLock(\.self)) }
 
-    /// Beside the bundle of these tests.
+    /// The command is beside the bundle of these tests.
     private static var executable: String {
         let bundle = CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? CommandLine.arguments[0]
         let folder = bundle.split(separator: "/", omittingEmptySubsequences: false).dropLast()
-        // Within the bundle, where the runner names the file in it.
+        // Where the runner names the file in the bundle, the folder is within the bundle.
         let outside = folder.prefix { !$0.hasSuffix(".xctest") }
         return (outside + ["bellwire"]).joined(separator: "/")
     }
@@ -53,7 +54,7 @@ final class Deployed: Site {
     func goOffline() { wire.goOffline() }
     func goOnline() { wire.goOnline() }
 
-    /// Kills it, and starts another one on what it has stored.
+    /// Kills the coordinator, and starts another coordinator on the same store.
     func replaceCoordinator() {
         coordinator.withLock { process in
             Self.end(process)
@@ -62,7 +63,7 @@ final class Deployed: Site {
     }
 }
 
-/// Passes on what clients and a broker send each other.
+/// Passes on the bytes between clients and a broker.
 private final class Wire: Sendable {
     private struct State {
         var isOffline = false
@@ -96,7 +97,8 @@ private final class Wire: Sendable {
         }
     }
 
-    /// Of a CONNECT of MQTT 5 or 3.1.1: behind protocol name, level, flags and keep alive, and of MQTT 5 the properties.
+    /// The client id in a CONNECT of MQTT 5 or 3.1.1: the id stands behind protocol name, level, flags and keep alive,
+    /// and in MQTT 5 also behind the properties.
     private static func clientID(_ packet: [UInt8]) -> String? {
         guard packet.count > 14, packet[0] == 0x10 else { return nil }
         var place = packet[1] < 0x80 ? 2 : 3

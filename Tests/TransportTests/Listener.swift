@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A server that does with each connection what a test says, on a thread of its own.
+/// A server that treats each connection as a test says, on a thread of its own.
 final class Listener: Sendable {
     let port: Int
     private let sockets = Mutex<[Int32]>([])
@@ -21,9 +21,9 @@ final class Listener: Sendable {
 
     deinit { cut() }
 
-    /// All connections end without a word, and no others come.
+    /// Ends all connections without a word, and takes no further connections.
     func cut() {
-        // Not closed: a thread may be about to use them.
+        // The sockets are not closed: a thread may be about to use them.
         for socket in sockets.withLock(\.self) { shutdown(socket, Int32(SHUT_RDWR)) }
     }
 
@@ -41,14 +41,14 @@ struct Peer: Sendable {
 
     func send(_ bytes: [UInt8]) { _ = Foundation.send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
 
-    /// Exactly so many bytes; fewer at the end.
+    /// Exactly `count` bytes; fewer at the end.
     func receive(_ count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         let got = recv(socket, &bytes, count, Int32(MSG_WAITALL))
         return Array(bytes.prefix(max(0, got)))
     }
 
-    /// One MQTT packet of less than 16 KiB; empty at the end.
+    /// An MQTT packet of less than 16 KiB; empty at the end.
     func packet() -> [UInt8] {
         var head = receive(2)
         guard head.count == 2 else { return [] }
@@ -60,7 +60,7 @@ struct Peer: Sendable {
         return head + receive(length)
     }
 
-    /// Passes on what comes, both ways, until one end is over; then both are.
+    /// Passes on the bytes of both ends until an end is over; then both ends are over.
     func relay(to other: Peer) {
         Thread.detachNewThread { other.pump(to: self) }
         pump(to: other)

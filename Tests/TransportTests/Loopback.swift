@@ -6,8 +6,9 @@ import Testing
 enum Loopback {
     private static let given = Mutex<Set<Int>>([])
 
-    /// Below those that the kernel gives to outgoing connections, which could take one before a server does. Each is tried and given once:
-    /// to try it again would take it from whoever is about to listen there.
+    /// Returns a port below the ports that the kernel gives to outgoing connections, which could take the port before a
+    /// server does. Each port is tried and given once: a second try would take the port from a process that is about to
+    /// listen there.
     static func freePort() throws -> Int {
         let (socket, port) = try listener()
         close(socket)
@@ -25,7 +26,7 @@ enum Loopback {
         throw POSIXError(.EADDRINUSE)
     }
 
-    /// A socket that listens; nil when somebody has the port.
+    /// A socket that listens; nil when another process has the port.
     static func listener(_ port: Int) -> Int32? {
         let socket = newSocket()
         var isOn: Int32 = 1
@@ -35,7 +36,7 @@ enum Loopback {
         return nil
     }
 
-    /// A connected socket; nil when nobody listens.
+    /// A connected socket; nil when no server listens.
     static func connected(to port: Int) -> Int32? {
         let socket = newSocket()
         if withAddress(port, { connect(socket, $0, $1) }) == 0 { return socket }
@@ -43,7 +44,7 @@ enum Loopback {
         return nil
     }
 
-    /// Waits for somebody to listen, for ten seconds at most.
+    /// Waits for a server to listen, for ten seconds at most.
     static func isListening(_ port: Int) -> Bool {
         let end = ContinuousClock.now + .seconds(10)
         while ContinuousClock.now < end {

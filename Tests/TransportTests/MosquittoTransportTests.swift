@@ -2,7 +2,7 @@ import BellwireMosquitto
 import TemporaryFiles
 import Testing
 
-/// What only libmosquitto can, and what it says to the broker.
+/// The abilities that only libmosquitto has, and its messages to the broker.
 @Suite struct MosquittoTransportTests {
     let directory = try! TemporaryDirectory()
 

@@ -4,7 +4,8 @@ import Network
 import TemporaryFiles
 import Testing
 
-/// What only the transport of Apple's platforms has: paths that change, and connections that wait for a network.
+/// The tests that concern only the transport of Apple's platforms: paths that change, and connections that wait for a
+/// network.
 @Suite(.serialized) struct NetworkConnectionTests {
     let directory = try! TemporaryDirectory()
 

@@ -7,7 +7,7 @@ final class SOCKSServer: Sendable {
     private let log: Log
 
     var port: Int { listener.port }
-    /// Where its clients wanted to go.
+    /// The destinations that the clients named.
     var asked: [String] { log.asked.withLock(\.self) }
 
     private final class Log: Sendable {
@@ -41,7 +41,7 @@ final class SOCKSServer: Sendable {
 
     private static func destination(_ peer: Peer) -> (host: String, port: Int)? {
         let head = peer.receive(5)
-        // CONNECT, to a name.
+        // The request is CONNECT, to a name.
         guard head.count == 5, head[1] == 1, head[3] == 3 else { return nil }
         let rest = peer.receive(Int(head[4]) + 2)
         guard rest.count == Int(head[4]) + 2 else { return nil }

@@ -2,15 +2,15 @@ import BellwireClient
 import BellwireTestKit
 import Testing
 
-/// Where the clients of a test are: what they can be asked for is the same everywhere.
+/// The surroundings of the clients of a test: every site offers the same.
 protocol Site: Sendable {
     func configuration(user: String, device: String) -> SignalingClient.Configuration
     /// Breaks the connections of all devices of a user.
     func breakConnections(of user: String)
-    /// Nobody can connect, and who is connected is cut off.
+    /// Cuts all clients off, and lets no client connect.
     func goOffline()
     func goOnline()
-    /// The coordinator dies, and another one takes its place.
+    /// The coordinator dies, and another coordinator takes its place.
     func replaceCoordinator()
 }
 
@@ -46,7 +46,7 @@ enum Everywhere: CaseIterable {
 
 /// Runs each test of a suite at every site.
 struct AtEverySite: SuiteTrait, TestTrait, TestScoping {
-    /// Each has processes of its own: not all tests at once.
+    /// Each test has processes of its own, so that not all tests run at once.
     private static let turns = Turns(4)
 
     var isRecursive: Bool { true }
@@ -71,7 +71,7 @@ extension Trait where Self == AtEverySite {
     static var atEverySite: Self { Self() }
 }
 
-/// So many at once; the others wait.
+/// Lets so many tests run at once; the others wait.
 private actor Turns {
     private var free: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []

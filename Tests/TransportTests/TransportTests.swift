@@ -4,7 +4,7 @@ import Synchronization
 import TemporaryFiles
 import Testing
 
-/// What the SDK expects of a transport, over a real broker.
+/// The behaviour that the SDK expects of a transport, over a real broker.
 @Suite struct TransportTests {
     let directory = try! TemporaryDirectory()
 
@@ -26,7 +26,7 @@ import Testing
             _ = peer.packet()
             peer.send([0x20, 3, 0, 0, 0])
             var packet = peer.packet()
-            // One of the transports sends PINGREQ first.
+            // A transport of these sends PINGREQ first.
             if packet.first == 0xC0 { packet = peer.packet() }
             packets.withLock { $0.append(packet) }
             if qos == .atLeastOnce { peer.send([0x40, 2] + packet.dropFirst(5).prefix(2)) }
@@ -35,7 +35,7 @@ import Testing
         let device = try await Device(carrier.transport(listener.port), qos: qos)
         try device.publish("x", "t")
         try await eventually { packets.withLock { !$0.isEmpty } }
-        // With QoS 1 a packet id; the property Message Expiry Interval, 30 s.
+        // The packet has a packet id with QoS 1, and the property Message Expiry Interval, 30 s.
         let expiry: [UInt8] = [5, 2, 0, 0, 0, 30]
         let expected: [UInt8] =
             qos == .atMostOnce ? [0x30, 10, 0, 1, 0x74] + expiry : [0x32, 12, 0, 1, 0x74, 0, 1] + expiry
@@ -46,7 +46,7 @@ import Testing
     @Test(arguments: Carrier.allCases) func messagesKeepTheirOrder(_ carrier: Carrier) async throws {
         let broker = try Broker(directory)
         let device = try await Device(carrier.transport(broker.port), topics: ["t"])
-        // More than go without an acknowledgment.
+        // The messages are more than may go without an acknowledgment.
         let texts = (0..<500).map(String.init)
         for text in texts { try device.publish(text, "t") }
         #expect(try await device.received(texts.count) == texts)
@@ -68,7 +68,7 @@ import Testing
         let broker = try Broker(directory)
         let watcher = try await Device(Carrier.own.transport(broker.port), "watcher", topics: ["will", "t"])
         let will = BellwireOutgoingMessage(topic: "will", payload: [0x77])
-        // What it publishes comes back, so that there are unread bytes when it goes.
+        // The device's own messages come back, so that there are unread bytes when the device goes.
         let device = try await Device(carrier.transport(broker.port), topics: ["t"], will: will)
         let texts = (0..<300).map(String.init)
         for text in texts { try device.publish(text, "t") }
@@ -149,7 +149,7 @@ import Testing
         #expect(try await hung.closing() == .lost(isClean: false))
     }
 
-    /// What the device publishes meanwhile puts nothing off.
+    /// Messages that the device publishes meanwhile do not put the end off.
     @Test(arguments: Carrier.allCases, [BellwireQoS.atMostOnce, .atLeastOnce])
     func aBrokerThatAnswersNoProbeIsGivenUpAlsoByADeviceThatPublishes(
         _ carrier: Carrier, _ qos: BellwireQoS
@@ -195,7 +195,7 @@ import Testing
         let device = try await Device(carrier.transport(broker.port))
         broker.freeze()
         let error = #expect(throws: BellwireTransportError.self) {
-            // More than the kernel takes for a socket.
+            // The messages are more than the kernel takes for a socket.
             for _ in 0...20_000 { try device.publish(String(repeating: "x", count: 1_000), "t") }
         }
         #expect(error?.kind == .invalid)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ZIMCompat
 
-/// What follows a callback: what the request brought about, and what was heard meanwhile.
+/// The notices after a callback: the results of the request, and the news that came meanwhile.
 @Suite struct AnswerNarrationTests {
     @Test func whatIsHeardOfACallWhileARequestIsOpenComesAfterItsCallback() {
         var scene = Scene.ringing(bob, others: [carol])
@@ -49,7 +49,7 @@ import Testing
 
     // MARK: The end
 
-    /// Its own answer was lost, and another request of it has the call as it is now.
+    /// The response to the device's accept was lost, and another request of the device has the call as it is now.
     @Test func theEndThatAnotherMadeIsToldAfterALateAcceptance() {
         var scene = Scene.ringing(bob)
         scene.move(bob, to: .accepted, on: phone)
@@ -88,7 +88,7 @@ import Testing
         #expect(words(scene.answered()) == [])
     }
 
-    /// By the rule `autoEnd` of a call that another client made.
+    /// The call, which another client made, ends by its rule `autoEnd`.
     @Test func whoseQuittingEndsTheCallIsToldOfNothingButThat() {
         var scene = Scene.ringing(alice)
         scene.move(bob, to: .accepted, on: phone)
@@ -98,7 +98,7 @@ import Testing
         #expect(words(scene.answered()) == ["states alice:quit"])
     }
 
-    // MARK: Of a call that is not followed
+    // MARK: A call that is not followed
 
     @Test func whoJoinsAgainIsToldOfItselfAlone() {
         var scene = Scene.left(bob)

@@ -7,14 +7,14 @@ import Testing
 
 @testable import ZIMCompat
 
-/// Sendable: it never changes, and is only an address.
+/// Sendable: the mark never changes, and is only an address.
 private struct MainMark: @unchecked Sendable {
     let key = DispatchSpecificKey<Bool>()
 }
 
 private let mainMark = MainMark()
 
-/// What an app was told, in order.
+/// The lines that an app was told, in order.
 final class Log: ZIMEventHandler, Sendable {
     private struct State {
         var lines: [String] = []
@@ -24,7 +24,7 @@ final class Log: ZIMEventHandler, Sendable {
     private let state = Mutex(State())
 
     var lines: [String] { state.withLock(\.lines) }
-    /// Something was not told on the main queue.
+    /// Whether a line was told outside the main queue.
     var wasToldElsewhere: Bool { state.withLock(\.isElsewhere) }
 
     func add(_ line: String) {
@@ -35,7 +35,7 @@ final class Log: ZIMEventHandler, Sendable {
         }
     }
 
-    /// Until `line` is there.
+    /// Waits until `line` is there.
     func wait(for line: String, _ place: SourceLocation = #_sourceLocation) async {
         await eventually("\(line) among \(lines)", place) { self.lines.contains(line) }
     }
@@ -65,7 +65,7 @@ final class Log: ZIMEventHandler, Sendable {
     }
 }
 
-/// Until it holds; a failure after 10 s.
+/// Waits until the condition holds; fails after 10 s.
 func eventually(
     _ what: @autoclosure () -> String, _ place: SourceLocation, _ condition: () -> Bool
 ) async {
@@ -105,7 +105,7 @@ final class App: Sendable {
         zim.login(with: info, token: token) { log.add("login \($0.code.rawValue)") }
     }
 
-    /// Logged in, and what that told is forgotten by the caller.
+    /// Logs in; returns the number of lines that the login told.
     func online(_ user: String = "alice") async -> Int {
         login(user)
         await log.wait(for: "login 0")

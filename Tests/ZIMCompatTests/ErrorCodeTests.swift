@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test func everyCodeOfTheServiceHasANumber() {
-        // The drop-in makes no request that is refused with the other two.
+        // The drop-in makes no request that the service refuses with the two other codes.
         for code in ErrorCode.all where code != .sessionOver && code != .noMedia {
             #expect(ZIMErrorCode(code) != .commonModuleIMServerError, "\(code)")
         }

@@ -3,7 +3,7 @@ import Dispatch
 import SignalingProtocol
 import Synchronization
 
-/// A service with one device: it welcomes it, and answers as its test says.
+/// A service with a single device: the service welcomes the device, and answers as its test says.
 final class FakeService: BellwireTransport {
     private struct State {
         var answer: @Sendable (Request) -> [DownMessage] = { _ in [] }
@@ -18,7 +18,7 @@ final class FakeService: BellwireTransport {
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "fake service")
 
-    /// What has been asked for, each once.
+    /// The requests that were made, each once.
     var requests: [Request] { state.withLock(\.requests) }
     var presence: [PresenceMessage] { state.withLock(\.presence) }
 
@@ -27,7 +27,7 @@ final class FakeService: BellwireTransport {
 
     func answers(_ answer: @escaping @Sendable (Request) -> [DownMessage]) { state.withLock { $0.answer = answer } }
 
-    /// The broker says, before the service says anything, that the token ends then.
+    /// The broker says, before the first message of the service, that the token ends at this time.
     func warns(at time: Int64) { state.withLock { $0.warning = time } }
 
     func refuses(_ refusal: BellwireTransportError) { state.withLock { $0.refusal = refusal } }

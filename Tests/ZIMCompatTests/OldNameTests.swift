@@ -6,7 +6,7 @@ import Testing
 
 @testable import ZIMCompat
 
-/// An app of ZIM up to 2.8: it knows none of the later names.
+/// An app of ZIM up to 2.8, which knows none of the later names.
 private final class OldApp: ZIMEventHandler, Sendable {
     let log = Log()
 
@@ -25,7 +25,7 @@ private final class OldApp: ZIMEventHandler, Sendable {
     func zim(_ zim: ZIM, callInvitationTimeout callID: String) { log.add("\(callID) timeout") }
 }
 
-/// An app that knows the old names and the new ones.
+/// An app that knows the old names and the new names.
 private final class BothApp: ZIMEventHandler, Sendable {
     let log = Log()
 
@@ -41,7 +41,7 @@ private final class BothApp: ZIMEventHandler, Sendable {
     }
 }
 
-/// In the same suite as the others: there is one instance in a process.
+/// The tests are in the same suite as the others, since a process has a single instance of ZIM.
 extension ZIMTests {
     /// A call of alice, who is logged in, with these invitees.
     private func calling(_ app: App, _ others: UserID..., mode: CallMode = .common) async -> Scene {
@@ -124,7 +124,7 @@ extension ZIMTests {
         #expect(both.log.lines.suffix(2) == ["states bob:accepted", "accepted by bob"])
     }
 
-    /// Those answers were given to an earlier run of the app.
+    /// The answers were given to an earlier run of the app.
     @Test func whatWasAnsweredBeforeThisLoginIsNotToldAgain() {
         var scene = Scene(alice)
         scene.move(bob, to: .accepted, on: tablet)

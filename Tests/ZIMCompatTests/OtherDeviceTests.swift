@@ -5,7 +5,7 @@ import Testing
 
 @testable import ZIMCompat
 
-/// Two devices of one user: the narration is that of the phone.
+/// Two devices of the same user; the narration is that of the phone.
 @Suite struct OtherDeviceNarrationTests {
     @Test(arguments: [CallMode.common, .advanced])
     func anInvitationThatAnotherDeviceAcceptsIsOverHere(mode: CallMode) {
@@ -91,7 +91,7 @@ import Testing
         #expect(words(scene.event(.ended)) == ["ended"])
     }
 
-    /// By another device of the user, or because nothing was heard of this one.
+    /// Another device of the user quit, or the service heard nothing of this device.
     @Test func whoQuitWithoutAskingForItIsToldThatTheCallIsOver() {
         var scene = Scene.ringing(alice, others: [carol])
         scene.move(alice, to: .quit)

@@ -10,13 +10,13 @@ let phone = DeviceID("phone")!
 let tablet = DeviceID("tablet")!
 let callID = CallID("call-1")!
 
-/// The narration of one device, with a call that its test changes.
+/// The narration of a device, with a call that its test changes.
 struct Scene {
     var narration: Narration
     var call: CallSnapshot
-    /// When its revision was made.
+    /// The time at which the call's revision was made.
     var time: Int64 = 1
-    /// As the response to a request of this device says it now.
+    /// The response to a request of this device, with the call as it is now.
     var answer: Response.Success { Response.Success(call: call, time: time) }
 
     init(_ user: UserID, mode: CallMode = .advanced, others: [UserID] = [], hasLastToken: Bool = false) {
@@ -30,14 +30,14 @@ struct Scene {
             extendedData: "hello", members: members)
     }
 
-    /// The call is told, and what that brought about is forgotten.
+    /// Returns a scene in which the call was told, and the notices are forgotten.
     static func ringing(_ user: UserID, mode: CallMode = .advanced, others: [UserID] = []) -> Scene {
         var scene = Scene(user, mode: mode, others: others)
         if user == alice { _ = scene.answered(isInvite: true) } else { _ = scene.event(.invited) }
         return scene
     }
 
-    /// It was in the call, and quit.
+    /// Returns a scene in which the user was in the call, and quit.
     static func left(_ user: UserID) -> Scene {
         var scene = Scene.ringing(user, others: [carol])
         scene.move(user, to: .accepted, on: phone)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ZIMCompat
 
-/// Calls: in the same suite, one after another.
+/// The tests of calls, in the same suite, so that the tests run one after another.
 extension ZIMTests {
     @Test func anInviteIsMadeAsItsConfigSays() async throws {
         let app = App()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ZIMCompat
 
-/// One after another: there is one instance in a process.
+/// The tests run one after another, since a process has a single instance of ZIM.
 @Suite(.serialized) struct ZIMTests {
     let call = Scene(alice).call
 
@@ -188,7 +188,7 @@ import Testing
 
     @Test func aTokenThatEndsSoonIsToldAfterTheLogin() async {
         let app = App()
-        // The service's clock stands at 1 when it welcomes.
+        // The service's clock stands at 1 at the welcome.
         app.service.warns(at: 31_001)
         app.login()
         await app.log.wait(for: "tokenWillExpire 31")

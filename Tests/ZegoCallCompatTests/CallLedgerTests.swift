@@ -5,7 +5,7 @@ import ZegoCallProtocol
 
 @testable import ZegoCallCompat
 
-/// What is told of a call, each thing once.
+/// The notifications of a call, each told once.
 struct CallLedgerTests {
     private static let (alice, bob, carol) = (UserID("alice")!, UserID("bob")!, UserID("carol")!)
     private static let phone = DeviceID("phone")!
@@ -16,7 +16,7 @@ struct CallLedgerTests {
 
     private typealias States = (alice: MemberState, bob: MemberState, carol: MemberState)
 
-    /// `reason`: of bob.
+    /// `reason` is the reason of bob's state.
     private static func snapshot(
         _ revision: Int, _ states: States, reason: String? = nil, device: String = "phone", ended: EndReason? = nil,
         by user: UserID? = nil, invitation: Int64 = 60_000
@@ -164,7 +164,7 @@ struct CallLedgerTests {
 
     // MARK: Another invitation
 
-    /// `call.add` by another device of the caller.
+    /// Another device of the caller makes the `call.add`.
     @Test(arguments: [MemberState.rejected, .timeout, .quit, .cancelled])
     func whoIsInvitedAgainRingsAgain(_ state: MemberState) {
         var ledger = Self.callee()

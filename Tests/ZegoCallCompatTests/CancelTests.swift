@@ -14,7 +14,7 @@ struct CancelTests {
         )
     }
 
-    /// The start is the one that arrives second: one that was lost is sent again.
+    /// The start arrives after the cancel, since the lost start is sent again.
     @Test(.timeLimit(.minutes(1))) func aCancelOfOneOfSeveralLeavesTheOthersRinging() async throws {
         let service = TestService()
         let (alice, bob, carol) = try await Self.three(service, losing: 1)
@@ -25,7 +25,8 @@ struct CancelTests {
         #expect(try await bob.told.heard(3) == ["connected 0", Notify_Call_Invited, Notify_Call_Canceled])
     }
 
-    /// The service answers the cancel with the start, or when it is sent again after it: whichever of the two is answered first.
+    /// The service answers the cancel with the start, or when the cancel is sent again after the start: either of the
+    /// two may be answered first.
     @Test(.timeLimit(.minutes(1))) func aCancelOfTheOnlyOneDoesNotWait() async throws {
         let service = TestService()
         let alice = try await Party("alice", service, losing: 1).connected()
@@ -67,7 +68,7 @@ struct CancelTests {
         #expect(try await alice.told.heard(3)[1...] == ["\(API_Start_Call) 1004", "\(API_Cancel_Call) 1001"])
     }
 
-    /// The second call of a caller who is in one.
+    /// The caller is in a call already, and starts a second call.
     @Test(.timeLimit(.minutes(1))) func aCancelOfACallThatIsRefusedFails() async throws {
         let service = TestService()
         let (alice, bob, carol) = try await Self.three(service, losing: 0)

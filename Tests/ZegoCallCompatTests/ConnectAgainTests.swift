@@ -48,7 +48,7 @@ struct ConnectAgainTests {
         #expect(try await bob.told.heard(4).last == "\(API_Accept_Call) 1002")
     }
 
-    /// Which rings as every device does that logs in.
+    /// The tablet rings like every device that logs in.
     @Test(.timeLimit(.minutes(1))) func onAnotherDeviceEndsTheFormerConnection() async throws {
         let (alice, bob) = try await Self.ringing(TestService())
         bob.connectAgain(on: "tablet")
@@ -61,7 +61,7 @@ struct ConnectAgainTests {
         let (alice, bob) = try await Self.ringing(service)
         bob.network.refuse(true)
         service.breakConnections(of: "bob")
-        // Until the connection is known to be gone, it is there.
+        // The connection counts as present until its end is known.
         var told = try await bob.told.heard(2)
         repeat {
             bob.connectAgain()

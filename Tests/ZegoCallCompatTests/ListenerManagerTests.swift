@@ -7,7 +7,7 @@ import Testing
 
 struct ListenerManagerTests {
     private final class Heard: @unchecked Sendable {
-        // Sendable: one test touches it, on one thread.
+        // Sendable: a single test touches the object, on a single thread.
         var paths: [String] = []
     }
 

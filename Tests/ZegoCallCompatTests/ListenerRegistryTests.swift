@@ -4,7 +4,7 @@ import Testing
 
 @testable import ZegoCallCompat
 
-/// Who is told.
+/// The listeners that are told.
 struct ListenerRegistryTests {
     private final class Updater: ListenerUpdater {
         func receiveUpdate(_ path: String, parameter: [String: Any]) {}

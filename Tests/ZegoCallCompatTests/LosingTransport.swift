@@ -2,7 +2,7 @@ import BellwireClientCore
 import SignalingProtocol
 import Synchronization
 
-/// Loses invitations, as a network does, until it is told otherwise; and refuses connections when it is told so.
+/// Loses invitations, as a network does, until a test stops the losses; also refuses connections when a test says so.
 final class LosingTransport: BellwireTransport {
     /// How many invitations are still to be lost.
     private let left: Mutex<Int>

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ZegoCallCompat
 
-/// What an app was told, in its order.
+/// The lines that an app was told, in their order.
 final class Told: Sendable {
     private let list = Mutex<[String]>([])
 
@@ -18,7 +18,7 @@ final class Told: Sendable {
         return list.withLock(\.self)
     }
 
-    /// Everything, once this is among it.
+    /// Returns all lines, once this line is among them.
     func heard(_ what: String) async throws -> [String] {
         while !list.withLock({ $0.contains(what) }) { try await Task.sleep(for: .milliseconds(2)) }
         return list.withLock(\.self)

@@ -3,7 +3,7 @@ import ZegoCallProtocol
 
 @testable import ZegoCallCompat
 
-/// What a notification carries.
+/// The parameters of a notification.
 struct ToldNotificationTests {
     @Test func numbersAreWhatAppsCastThemTo() {
         let call = ZegoCall(

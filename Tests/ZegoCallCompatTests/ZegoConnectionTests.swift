@@ -27,7 +27,7 @@ struct ZegoConnectionTests {
         #expect(try await bob.told.heard(4).last == API_End_Call)
     }
 
-    /// Its heartbeats have ended with it, and the service still counts it in.
+    /// The heartbeats of the former app have ended with the app, and the service still counts the user in.
     @Test(.timeLimit(.minutes(1))) func anAppThatIsStartedAgainInACallMakesAnother() async throws {
         let service = TestService()
         let (alice, _) = try await Self.talking(service)
@@ -110,7 +110,7 @@ struct ZegoConnectionTests {
         try await first.connect()
         try await second.connect()
         var heard = try await first.told.heard(1)
-        // Until it has noticed there is no such call.
+        // The loop asks until the first connection answers that there is no such call.
         while heard.last != "\(API_Call_Heartbeat) 1005" {
             try first.ask(API_Call_Heartbeat)
             heard = try await first.told.heard(heard.count + 1)

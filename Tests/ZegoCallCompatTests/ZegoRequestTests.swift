@@ -6,7 +6,7 @@ import ZegoCallProtocol
 
 @testable import ZegoCallCompat
 
-/// What is read of an app's parameters.
+/// The reading of an app's parameters.
 struct ZegoRequestTests {
     private static var start: [String: AnyObject] {
         [

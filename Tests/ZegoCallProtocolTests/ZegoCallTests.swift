@@ -54,7 +54,7 @@ struct ZegoCallTests {
                     kind: .video))
     }
 
-    /// A caller who was invited again, and one who joined without an invitation.
+    /// A caller who was invited again, and a member who joined without an invitation.
     @Test func theCalleesAreAllButTheCaller() {
         var called = Self.snapshot(
             CallID("c1")!, extendedData: nil,

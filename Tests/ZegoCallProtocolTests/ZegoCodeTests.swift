@@ -2,7 +2,7 @@ import SignalingProtocol
 import Testing
 import ZegoCallProtocol
 
-/// What a refusal of the service is to ZEGO Call's clients.
+/// The codes of ZEGO Call's clients for the service's refusals.
 struct ZegoCodeTests {
     private static let known: [ErrorCode: ZegoCode] = [
         .badRequest: .paramInvalid, .unknownType: .paramInvalid, .tooLarge: .paramInvalid,

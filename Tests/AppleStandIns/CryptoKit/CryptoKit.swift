@@ -1,7 +1,7 @@
 import Foundation
 
-// A stand-in for the part of Apple's CryptoKit that the SDK uses, for type checks and tests on Linux: bytes that are the
-// same for the same data, and no SHA-256.
+// A stand-in for the part of Apple's CryptoKit that the SDK uses, for type checks and tests on Linux: bytes that are
+// the same for the same data, and no SHA-256.
 
 public enum SHA256 {
     public static func hash(data: some Sequence<UInt8>) -> [UInt8] {

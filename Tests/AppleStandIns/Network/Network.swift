@@ -4,8 +4,8 @@ import Glibc
 import Synchronization
 
 // A stand-in for Apple's Network.framework on Linux: the part of its published interface that BellwireClient uses, over
-// TCP sockets. It behaves as documented: a connection that cannot be made waits, handlers run on the connection's queue,
-// a write is done in pieces, and a cancelled connection calls its open handlers once more. There is no TLS.
+// TCP sockets. It behaves as documented: a connection that cannot be made waits, handlers run on the connection's
+// queue, a write is done in pieces, and a cancelled connection calls its open handlers once more. There is no TLS.
 
 public enum NWError: Error, Equatable, Sendable {
     case posix(POSIXErrorCode)

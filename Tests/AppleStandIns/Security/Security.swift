@@ -1,8 +1,8 @@
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
 import Dispatch
 
-// A stand-in for the parts of Apple's Security.framework and CoreFoundation that BellwireClient uses, for type checks on
-// Linux. The functions do nothing.
+// A stand-in for the parts of Apple's Security.framework and CoreFoundation that BellwireClient uses, for type checks
+// on Linux. The functions do nothing.
 
 public class CFAllocator {}
 public class CFData {}

@@ -1,4 +1,4 @@
-/// What docs/push.md uses of Apple's UIKit.
+/// The part of Apple's UIKit that docs/push.md uses.
 @_exported import Foundation
 
 @MainActor open class UIResponder { public init() {} }

@@ -1,4 +1,4 @@
-/// What docs/push.md uses of Apple's UserNotifications.
+/// The part of Apple's UserNotifications that docs/push.md uses.
 @_exported import Foundation
 
 public enum UNNotificationInterruptionLevel { case active, timeSensitive }

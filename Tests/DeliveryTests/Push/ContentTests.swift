@@ -67,7 +67,7 @@ struct ContentTests {
         #expect(missed.title == "Alice" && missed.body == "Missed it")
     }
 
-    // MARK: What can be seen
+    // MARK: The visible text
 
     @Test(arguments: ["\u{202E}ecilA\u{202C}", "ec\u{200B}il\u{2067}A\u{200F}", "\u{FEFF}\u{2066}ecilA"])
     func whatTurnsTextRoundIsLeftOut(_ name: String) throws {
@@ -110,7 +110,7 @@ struct ContentTests {
         #expect(json["kind"]?.string == "test")
     }
 
-    // MARK: What is too long
+    // MARK: Content that is too long
 
     @Test func thePayloadGoesFirstThenTheAvatarThenTheEndOfBodyAndTitle() throws {
         let said = Request.Push(title: "TTTT", content: "BBBB", payload: String(repeating: "p", count: 100))

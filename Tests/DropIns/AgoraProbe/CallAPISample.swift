@@ -1,7 +1,8 @@
 import AgoraSignalClient
 import Foundation
 
-// Reads like CallAPI's own sources (document 004), which hold an `ISignalClient` and send and receive their messages as JSON texts.
+// Reads like CallAPI's own sources (document 004), which hold an `ISignalClient` and send and receive their messages as
+// JSON texts.
 
 class CallConfig: NSObject {
     var userId: UInt = 0

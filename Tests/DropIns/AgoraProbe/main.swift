@@ -54,7 +54,7 @@ let probe = Probe { command in
     case "login": client!.login { probe.tell("login", ["error": $0?.code ?? 0]) }
     case "logout": client!.logout()
     case "renew": client!.renewToken(command.text("token"))
-    // Nobody holds it any more.
+    // No variable holds the client any more.
     case "drop": client = nil
     case "listen":
         let name = command["name"] as! String

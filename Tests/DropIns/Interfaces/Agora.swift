@@ -1,6 +1,6 @@
 import AgoraSignalClient
 
-/// CallAPI's channel, and what is Bellwire's own of it.
+/// CallAPI's channel, and Bellwire's own additions to the channel.
 func useSignalClient(_ listener: any ISignalClientListener, _ watcher: any ICallRtmManagerListener) {
     var configuration = BellwireConfiguration(broker: "mqtts://mqtt.example.com")
     configuration.device = "phone"

@@ -1,7 +1,7 @@
 import AgoraSignalClient
 import Foundation
 
-// Its protocols are for subclasses of NSObject, which is Foundation's.
+// The protocols are for subclasses of NSObject, which belongs to Foundation.
 
 /// `debugInfo` is optional.
 final class QuietListener: NSObject, ISignalClientListener {

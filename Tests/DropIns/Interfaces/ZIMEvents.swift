@@ -1,9 +1,9 @@
 import ZIMCompat
 
-/// Hears nothing: each method is optional.
+/// A handler that hears no event: each method is optional.
 final class SilentHandler: ZIMEventHandler {}
 
-/// All that `ZIM` tells.
+/// A handler of all events that `ZIM` tells.
 final class Handler: ZIMEventHandler {
     func zim(
         _ zim: ZIM, connectionStateChanged state: ZIMConnectionState, event: ZIMConnectionEvent,
@@ -55,7 +55,7 @@ final class Handler: ZIMEventHandler {
     func zim(_ zim: ZIM, callInvitationTimeout callID: String) {}
 }
 
-/// Every name of the enums; the raw values are the tests' (ZIMCompatTests).
+/// Uses every name of the enums; ZIMCompatTests checks the raw values.
 func useEnums() {
     let states: [ZIMCallUserState] = [
         .unknown, .inviting, .accepted, .rejected, .cancelled, .offline, .received, .timeout, .quit, .end,

@@ -1,6 +1,6 @@
 import ZIMCompat
 
-/// `ZIM` but for its calls, with the callbacks' names as apps write them.
+/// `ZIM` without its calls, with the callbacks' names as apps write them.
 func useZIM(_ handler: any ZIMEventHandler) {
     var configuration = BellwireConfiguration(broker: "mqtts://mqtt.example.com")
     configuration.device = "phone"
@@ -52,5 +52,5 @@ private func useUsers(_ zim: ZIM) {
     zim.updateUserExtendedData("{}", callback: extended)
 }
 
-/// So that nothing stands unused.
+/// Takes values, so that no value stands unused.
 func use(_ values: Any...) {}

@@ -1,6 +1,6 @@
 import ZegoCallCompat
 
-/// The vendor's request manager, and what is Bellwire's own of it.
+/// The vendor's request manager, and Bellwire's own additions to the manager.
 func useRequests(_ updater: any ListenerUpdater) {
     var configuration = BellwireConfiguration(broker: "mqtts://mqtt.example.com")
     configuration.device = "phone"
@@ -33,7 +33,7 @@ func useListeners() {
     updater.receiveUpdate(Notify_Call_Invited, parameter: [:])
 }
 
-/// Hears what the service notifies.
+/// Receives the notifications of the service.
 final class Updater: ListenerUpdater {
     func receiveUpdate(_ path: String, parameter: [String: Any]) {}
 }

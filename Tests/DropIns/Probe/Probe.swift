@@ -1,6 +1,6 @@
 import Foundation
 
-/// An app of the tests: commands on standard input, what is told on standard output, one JSON object a line.
+/// An app of the tests: commands come on standard input, and news leaves on standard output, a JSON object a line.
 package final class Probe {
     package typealias Command = [String: Any]
 
@@ -14,7 +14,8 @@ package final class Probe {
         DispatchQueue.main.setSpecific(key: isMain, value: true)
     }
 
-    /// `inside`: it was told within a call of the app; `main`: on the main queue.
+    /// Writes a line of news. `inside`: the news came within a call of the app; `main`: the news came on the main
+    /// queue.
     package func tell(_ what: String, _ fields: [String: Any] = [:]) {
         var line = fields
         line["told"] = what
@@ -37,7 +38,7 @@ package final class Probe {
         dispatchMain()
     }
 
-    /// Whatever is told meanwhile is told within a call of the app.
+    /// Performs a command; news that comes meanwhile comes within a call of the app.
     private func take(_ command: Command) {
         isInside = true
         perform(command)
@@ -46,9 +47,9 @@ package final class Probe {
     }
 }
 
-/// One token after the other; the last one again and again.
+/// Gives one token after another, and the last token again and again.
 ///
-/// Sendable: what changes is held by the lock.
+/// Sendable: the lock guards the changing state.
 package final class Tokens: @unchecked Sendable {
     private let lock = NSLock()
     private var tokens: [String]

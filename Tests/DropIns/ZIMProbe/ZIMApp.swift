@@ -2,7 +2,7 @@ import DropInProbe
 import Foundation
 import ZIMCompat
 
-/// Calls each method of the SDK as told, and tells what its callback brings.
+/// Calls each method of the SDK as a command says, and tells the result of the callback.
 final class ZIMApp: NSObject {
     static let shared = ZIMApp()
     var zim: ZIM?
@@ -75,7 +75,7 @@ final class ZIMApp: NSObject {
         zim?.uploadLog(with: { error in probe.tell("uploadLog", fields(error)) })
     }
 
-    /// What the app's delegates of UIKit and PushKit do with a token.
+    /// Does with a token as the app's delegates of UIKit and PushKit do.
     func push(_ command: Probe.Command) {
         ZPNs.shared().registerAPNs()
         let bytes = Array(command.text("token").utf8)

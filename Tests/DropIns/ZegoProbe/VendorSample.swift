@@ -1,8 +1,8 @@
 import Foundation
 import ZegoCallCompat
 
-// Reads like the vendor's own sources (document 003): commands, the command manager with the `RequestManager` as its service, and a listener
-// manager that holds a lock while it calls its listeners.
+// Reads like the vendor's own sources (document 003): commands, the command manager with the `RequestManager` as its
+// service, and a listener manager that holds a lock while it calls its listeners.
 
 class UserInfo {
     var userID: String?
@@ -79,7 +79,7 @@ class VendorListenerManager: Listener, ListenerUpdater {
     }
 
     func receiveUpdate(_ path: String, parameter: [String: Any]) {
-        // A second time, from within, it would never return: seen as a failure here.
+        // A second call from within a listener would never return: here the second call fails at once.
         guard lock.try() else { fatalError("receiveUpdate was called from within a listener") }
         defer { lock.unlock() }
         listeners[path]?.values.forEach { $0(parameter) }

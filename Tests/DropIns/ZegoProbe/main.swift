@@ -8,7 +8,7 @@ final class Updater: ListenerUpdater {
     }
 }
 
-/// Each once, the last one for good.
+/// Gives each token once, and the last token for good.
 final class Tokens: @unchecked Sendable {
     private var left: [String]
     private let lock = NSLock()
@@ -47,7 +47,7 @@ func answered(_ path: String, _ tag: Any) -> RequestCallback {
     }
 }
 
-/// As the app does it, with the vendor's commands.
+/// Makes the call's command as the app does, with the vendor's commands.
 func call(_ command: Probe.Command) -> Command {
     let callID = command["call_id"] as! String
     switch command["path"] as! String {
@@ -93,7 +93,7 @@ let probe = Probe { command in
         call(command).execute(callback: answered(API_Start_Call, ""))
         call(cancel).execute(callback: answered(API_Cancel_Call, ""))
     case "request":
-        // As JSON gives it: Foundation's objects.
+        // The parameters are objects of Foundation, as JSON gives them.
         let parameter = (command["parameter"] as! [String: Any]).mapValues { $0 as AnyObject }
         let path = command["path"] as! String
         let isHeard = command["callback"] as? Bool ?? true

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The outbox of a store whose answers are waited for.
+/// The outbox of a store; each call waits for its answer.
 package struct BlockingOutbox {
     private let store: BlockingStore
 

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Registrations and the queue of pushes of a store whose answers are waited for.
+/// Registrations and the queue of pushes of a store; each call waits for its answer.
 package struct BlockingPushes {
     private let store: BlockingStore
 

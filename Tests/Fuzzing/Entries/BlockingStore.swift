@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// A store whose answers are waited for, for who asks one thing after the other.
+/// A store whose calls wait for their answers, for a caller that asks one question after another.
 package final class BlockingStore {
     package let store: any CallStore
     private let executor = WorkExecutor()
@@ -23,7 +23,7 @@ package final class BlockingStore {
         return try executor.complete(store) { () async throws(StoreError) in try await ask(log) }
     }
 
-    /// What several ask at the same time; they are answered when all have their answer.
+    /// Asks several questions at the same time; returns when all questions have their answer.
     package func together(_ asks: [(any CallStore) async -> Void]) {
         for ask in asks.dropLast() { executor.start { [store] in await ask(store) } }
         guard let last = asks.last else { return }
@@ -99,7 +99,7 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.clean(limit: limit) }
     }
 
-    // MARK: What belongs to a user
+    // MARK: Data of a user
 
     package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int

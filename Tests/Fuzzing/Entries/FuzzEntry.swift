@@ -1,11 +1,12 @@
-/// Every place where bytes that somebody else chose come in. Each has a check: what must hold whatever the bytes are.
+/// Every place where bytes come in that a stranger chose. Each entry has a check of the rules that hold whatever the
+/// bytes are.
 ///
 /// The raw value is the name on the command line of `scripts/fuzz` and of the folder with the entry's corpus.
 package enum FuzzEntry: String, CaseIterable, Sendable {
     case topic, json, up, down, presence, record, trace, history, url, cursor, redis, service, client, token, keys
     case packet
 
-    /// Throws a `Finding` when something does not hold. A trap ends the process, which nobody overlooks either.
+    /// Throws a `Finding` when a rule does not hold. A trap ends the process, which is not overlooked either.
     package func check(_ input: [UInt8]) throws(Finding) {
         switch self {
         case .topic: try checkTopic(input)
@@ -28,7 +29,7 @@ package enum FuzzEntry: String, CaseIterable, Sendable {
     }
 }
 
-/// Something that does not hold for an input.
+/// A rule that does not hold for an input.
 package struct Finding: Error, CustomStringConvertible {
     package let description: String
 

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import Coordinator
 
-/// A coordinator's loop, with a broker that loses nothing and a store that answers at once.
+/// A coordinator's loop, with a broker that loses no message and a store that answers at once.
 final class FuzzedCoordinator {
     private let loop: CoordinatorLoop
     private let clock: () -> Int64
@@ -13,7 +13,7 @@ final class FuzzedCoordinator {
         _ = serve([])
     }
 
-    /// Serves these messages, and what is due now. Returns what it publishes.
+    /// Serves these messages and the due deadlines. Returns the messages that the coordinator publishes.
     @discardableResult
     func serve(_ messages: [InboundMessage]) -> [OutboundMessage] {
         var published = handle(messages.isEmpty ? .tick : .received(messages))

@@ -2,8 +2,8 @@ import Foundation
 import Glibc
 import SignalingProtocol
 
-/// The parser accepts what Foundation's accepts and reads the same values, but for the differences that stand in
-/// `Difference`. What was parsed can be written, and reads as the same.
+/// The parser accepts the inputs that Foundation's parser accepts and reads the same values, but for the differences
+/// that stand in `Difference`. A parsed value can be written, and reads as the same value.
 func checkJSON(_ input: [UInt8]) throws(Finding) {
     let ours = try? JSONParser.parse(input)
     let theirs = try? JSONSerialization.jsonObject(with: Data(input), options: .fragmentsAllowed)
@@ -24,12 +24,12 @@ func checkJSON(_ input: [UInt8]) throws(Finding) {
     try checkWriting(ours, input)
 }
 
-/// Where the contract (docs/protocol.md, section 1, What is JSON) asks for something else than Foundation does. All
-/// deliberate differences stand here.
+/// The inputs for which the contract (docs/protocol.md, section 1, What is JSON) asks for another result than
+/// Foundation's. All deliberate differences stand here.
 private enum Difference {
     case refused(String)
     case accepted(String)
-    /// Both say the same of whether it is JSON.
+    /// Both parsers say the same of whether the input is JSON.
     case ofValue(String)
 
     init?(_ input: [UInt8], _ ours: JSONValue?, _ theirs: Any?) {
@@ -40,17 +40,19 @@ private enum Difference {
         } else if [[0xEF, 0xBB, 0xBF], [0xFE, 0xFF], [0xFF, 0xFE]].contains(where: input.starts(with:)) {
             self = .refused("a byte order mark")
         } else if theirs != nil, Self.hasTrailingComma(input) {
-            // Foundation forgives it, as JavaScript does.
+            // Foundation forgives the comma, as JavaScript does.
             self = .refused("a comma after the last one")
         } else if theirs != nil, Self.depth(input) > JSONParser.maxDepth {
-            // Foundation's limit is 512. Its value does not tell: of a key that stands twice one is missing.
+            // Foundation's limit is 512. Its value does not tell the depth: of a key that stands twice a value is
+            // missing.
             self = .refused("too many levels")
         } else if theirs == nil, let ours, Self.holdsInfinity(ours) {
-            // The grammar allows a number beyond the range of a double, and a range check refuses it by its field's
-            // name. Foundation takes it for no JSON.
+            // The grammar allows a number beyond the range of a double, and a range check refuses such a number by its
+            // field's name. Foundation takes the number for no JSON.
             self = .accepted("a number beyond the range of a double")
         } else if holdsMark(input) {
-            // Within a string it is a character like any other; Foundation drops it at the beginning and behind an escape.
+            // Within a string the mark is a character like any other; Foundation drops the mark at the beginning and
+            // behind an escape.
             self = .ofValue("a byte order mark in a string")
         } else {
             return nil
@@ -102,8 +104,8 @@ private func compare(_ ours: JSONValue, _ theirs: Any) throws(Finding) {
         for (value, other) in zip(values, others) { try compare(value, other) }
     case .object(let object):
         guard let others = theirs as? [String: Any] else { return try agree(false) }
-        // The dictionary is Swift's: keys that are canonically equivalent are one, and which of those that stand twice
-        // counts is not said. Ours keeps all of them, and the last one counts.
+        // The dictionary is Swift's: canonically equivalent keys are the same key, and Foundation does not say which of
+        // two equal keys counts. Our object keeps all fields, and the last field counts.
         let fields = Dictionary(grouping: object.fields, by: \.key)
         try agree(fields.count == others.count)
         for (key, values) in fields {
@@ -115,7 +117,8 @@ private func compare(_ ours: JSONValue, _ theirs: Any) throws(Finding) {
 
 private func isBool(_ value: Any) -> Bool { (value as? NSNumber).map { String(cString: $0.objCType) == "c" } ?? false }
 
-/// Every number is, bit by bit, what the C library reads, which rounds correctly. `input` is known to be JSON.
+/// Compares every number bit by bit with the number that the C library reads, which rounds correctly. `input` is known
+/// to be JSON.
 private func checkNumbers(_ value: JSONValue, _ input: [UInt8]) throws(Finding) {
     var numbers: [JSONValue] = []
     func collect(_ value: JSONValue) {
@@ -165,7 +168,7 @@ private func outsideStrings(_ input: [UInt8]) -> [UInt8] {
 
 /// The numbers in `input`, which is JSON, in order.
 private func numberSpellings(_ input: [UInt8]) -> [ArraySlice<UInt8>] {
-    // Of the literals only an "e" could stand in a number, and none begins with it.
+    // Of the literals only an "e" could stand in a number, and no number begins with an "e".
     outsideStrings(input).split { !"+-.eE0123456789".utf8.contains($0) }.filter { !$0.elementsEqual("e".utf8) }
 }
 
@@ -189,7 +192,7 @@ private func checkWriting(_ value: JSONValue, _ input: [UInt8]) throws(Finding) 
     else { throw Finding("\(text(writer.bytes)) is not read") }
     let expected = JSONValue.array(strings.map(JSONValue.string) + integers.map(JSONValue.int))
     try hold(written == expected, "\(text(writer.bytes)) is read as \(written)")
-    // By their bytes, which the comparison of strings above passes over.
+    // The bytes are compared as well, since the comparison of strings above passes over differences of bytes.
     for (string, again) in zip(strings, written.array ?? []) {
         try hold(again.string?.utf8.elementsEqual(string.utf8) ?? false, "\(string.debugDescription) became \(again)")
     }

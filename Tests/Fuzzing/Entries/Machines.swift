@@ -4,10 +4,10 @@ import CallStore
 import Coordinator
 import SignalingProtocol
 
-// The checks of what serves a whole run of messages: the coordinator's loop and the client's machine.
+// The checks of the parts that serve a whole run of messages: the coordinator's loop and the client's machine.
 
-/// Each line is a topic, a space and a payload, or "+" and milliseconds that pass. No input stops the coordinator or goes
-/// unanswered in silence (docs/protocol.md, section 2), and what it publishes can be read.
+/// Each line is a topic, a space and a payload, or "+" and milliseconds that pass. No input stops the coordinator or
+/// goes unanswered in silence (docs/protocol.md, section 2), and its published messages can be read.
 func checkService(_ input: [UInt8]) throws(Finding) {
     var now = fuzzedNow
     let coordinator = FuzzedCoordinator(MemoryCallStore { now }) { now }
@@ -67,8 +67,8 @@ private func checkAnswered(_ topic: String, _ payload: [UInt8], _ published: [Ou
     }
 }
 
-/// Each line is a payload on a down topic; "+" and milliseconds that pass; "!connect SESSION", "!disconnect"; or "!" and an
-/// up message that the app sends. Whatever a service says, the client goes on, and never without a pause.
+/// Each line is a payload on a down topic; "+" and milliseconds that pass; "!connect SESSION", "!disconnect"; or "!"
+/// and an up message that the app sends. Whatever a service says, the client goes on, and never without a pause.
 func checkClient(_ input: [UInt8]) throws(Finding) {
     let device = DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!)
     var machine = ClientMachine(device: device)
@@ -77,7 +77,7 @@ func checkClient(_ input: [UInt8]) throws(Finding) {
     for line in input.split(separator: UInt8(ascii: "\n")).prefix(64) {
         if let pause = pause(line) {
             let end = now + pause
-            // Of a long time only the beginning, or the heartbeats of ten days would have to be sent.
+            // Only the beginning of a long time passes, or the heartbeats of ten days would have to be sent.
             for _ in 0..<200 {
                 guard let deadline = machine.nextDeadline, deadline <= end else { break }
                 now = max(now, deadline)
@@ -102,7 +102,8 @@ func checkClient(_ input: [UInt8]) throws(Finding) {
     }
     for case .publish(let message) in actions {
         let bytes = message.encoded()
-        // An app may ask for what no service grants; what the machine says by itself must be in order.
+        // An app may ask for a request that no service grants; the messages that the machine sends by itself must be in
+        // order.
         if case .request = message { continue }
         try hold((try? UpMessage.decode(bytes).get()) == message, "\(text(bytes)) is refused")
     }

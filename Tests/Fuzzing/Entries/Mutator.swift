@@ -1,15 +1,16 @@
 import Support
 
-/// Makes inputs from known ones: damages bytes, and moves whole values about as one who knows JSON would.
+/// Makes inputs from known inputs: the mutator damages bytes, and moves whole values about like a person who knows
+/// JSON.
 package struct Mutator {
     private var random: SplitMix64
 
     package init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
-    /// The longest input that is made, in bytes, unless the one it is made from is longer.
+    /// The longest input in bytes that the mutator makes, unless the known input is longer.
     package static let maxBytes = 16 * 1024
 
-    /// One to four changes of an input of `corpus`, which may borrow from the others.
+    /// Makes some changes, up to four, to an input of `corpus`; the changes may borrow from the other inputs.
     package mutating func input(from corpus: [[UInt8]]) -> [UInt8] {
         var bytes = corpus.randomElement(using: &random) ?? []
         for _ in 0..<number(1...4) { bytes = changed(bytes, corpus) }
@@ -37,7 +38,7 @@ package struct Mutator {
             let values = values(in: bytes)
             if let value = values.randomElement(using: &random) { bytes.replaceSubrange(value, with: token()) }
         case 12:
-            // A value of this or another input in the place of a value.
+            // Puts a value of this or another input in the place of a value.
             let other = number(0...1) == 0 ? bytes : corpus.randomElement(using: &random) ?? []
             let (own, others) = (values(in: bytes), values(in: other))
             if let own = own.randomElement(using: &random), let value = others.randomElement(using: &random) {
@@ -72,7 +73,7 @@ package struct Mutator {
         bytes.insert(contentsOf: Array(String(repeating: open, count: levels).utf8), at: value.lowerBound)
     }
 
-    /// A field stands twice, with another value.
+    /// Repeats a field with another value.
     private mutating func doubleField(in bytes: inout [UInt8]) {
         let values = values(in: bytes)
         guard let name = values.randomElement(using: &random), name.upperBound < bytes.count,
@@ -101,7 +102,7 @@ package struct Mutator {
         return lines
     }
 
-    /// Where JSON values stand, names of fields included, as far as one can tell in what may be damaged.
+    /// Returns the places of JSON values, names of fields included, as far as damaged input allows.
     private func values(in bytes: [UInt8]) -> [Range<Int>] {
         var values: [Range<Int>] = []
         var open: [Int] = []
@@ -128,11 +129,11 @@ package struct Mutator {
         return values
     }
 
-    // MARK: What has a meaning somewhere
+    // MARK: Tokens with a meaning somewhere
 
     private mutating func token() -> [UInt8] { Self.tokens.randomElement(using: &random)! }
 
-    /// Also the dictionary of `scripts/fuzz`.
+    /// The tokens are also the dictionary of `scripts/fuzz`.
     package static let tokens: [[UInt8]] = texts.map { Array($0.utf8) } + invalid
 
     private static let texts = [
@@ -161,7 +162,8 @@ package struct Mutator {
         "+1\n", "+1000\n", "+60000\n", "+600000\n", "+604800000\n", "!connect s1\n", "!disconnect\n",
     ]
 
-    /// What is no UTF-8: a lone continuation, overlong forms, an encoded surrogate, beyond the last scalar, cut short.
+    /// Bytes that are no UTF-8: a lone continuation, overlong forms, an encoded surrogate, beyond the last scalar, cut
+    /// short.
     private static let invalid: [[UInt8]] = [
         [0x80], [0xC0, 0xAF], [0xE0, 0x80, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xF0, 0x9F, 0x98],
         [0xC3], [0xFF], [0xFE, 0xFF], [0xFF, 0xFE], [0xEF, 0xBB, 0xBF],

@@ -1,6 +1,6 @@
 import MQTTClient
 
-/// What a broker sends, however it is cut: nothing is taken before it is whole, and nothing twice.
+/// Bytes from a broker, however they are cut: no packet is taken before it is whole, and no packet is taken twice.
 func checkPackets(_ input: [UInt8]) throws(Finding) {
     let maxBytes = 100_000
     func first(_ bytes: ArraySlice<UInt8>) -> (packet: InboundPacket, size: Int)? {

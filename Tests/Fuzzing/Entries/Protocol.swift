@@ -8,9 +8,11 @@ import RedisStore
 import SignalingProtocol
 import Support
 
-// The checks of what only decodes and encodes. Swift holds some different texts equal, so bytes are compared as well.
+// The checks of code that only decodes and encodes. Swift holds some different texts equal, so bytes are compared as
+// well.
 
-/// What is accepted has one spelling, which is the one that came; what is refused is answered where no device listens.
+/// An accepted topic has a single spelling, which is the spelling that came; a refused topic is answered at a topic
+/// where no device listens.
 func checkTopic(_ input: [UInt8]) throws(Finding) {
     guard let topic = String(validating: input, as: UTF8.self) else { return }
     let topics = Topics.standard
@@ -27,7 +29,7 @@ func checkTopic(_ input: [UInt8]) throws(Finding) {
         try hold(asIfUp == .refused(mirror: mirror), "a device may listen on \(mirror)")
     case .foreign, .canary, .relay: break
     }
-    // The same bytes as the name of a user: whatever a user is called, the topic says so.
+    // The same bytes serve as the name of a user: whatever a user is called, the topic names the user.
     guard let user = UserID(topic), let deviceID = DeviceID("phone") else { return }
     let device = DeviceAddress(userID: user, deviceID: deviceID)
     try hold(topics.parse(topics.up(device)) == .up(device), "\(topics.up(device)) is not \(user)'s")
@@ -44,7 +46,7 @@ func checkUpMessage(_ input: [UInt8]) throws(Finding) {
         }
         try hold(again == message && again.encoded() == bytes, "\(text(bytes)) is read as \(again)")
     case .failure(let refusal):
-        // The answer must be one that its receiver can read.
+        // The receiver of the answer must be able to read the answer.
         let answer =
             refusal.requestID.map { DownMessage.response(Response(id: $0, outcome: .failure(refusal.error))) }
             ?? .error(refusal.error)
@@ -83,7 +85,7 @@ func checkTraceEntry(_ input: [UInt8]) throws(Finding) {
     try hold(again == entry && again.encoded() == bytes, "\(text(bytes)) is read as \(again)")
 }
 
-/// A line is read, passed over or refused; the message in it is what the devices' own decoders make of it.
+/// A line is read, passed over or refused; the message of the line is the message that the devices' own decoders read.
 func checkHistoryLine(_ input: [UInt8]) throws(Finding) {
     let entry: HistoryEntry
     do throws(HistoryLineError) {
@@ -104,7 +106,7 @@ func checkHistoryLine(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// What an address is described as is an address of the same server.
+/// The description of an address is an address of the same server.
 func checkURL(_ input: [UInt8]) throws(Finding) {
     guard let url = String(validating: input, as: UTF8.self) else { return }
     if let server = ServerURL(url) {
@@ -124,7 +126,7 @@ func checkURL(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// What comes back from where it was kept by others: cursors from clients, record ids from a store's indexes.
+/// Texts that others have kept: cursors from clients, record ids from a store's indexes.
 func checkCursor(_ input: [UInt8]) throws(Finding) {
     guard let string = String(validating: input, as: UTF8.self) else { return }
     if let place = HistoryPlace(string) {

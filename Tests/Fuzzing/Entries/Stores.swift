@@ -4,8 +4,8 @@ import Coordinator
 import RedisStore
 import SignalingProtocol
 
-// The checks of what a store gives back: bytes of a record, and replies of Redis. A damaged store may cost the calls that
-// are damaged, never the coordinator.
+// The checks of bytes from a store: the bytes of a record, and replies of Redis. A damaged store may cost the damaged
+// calls, never the coordinator.
 
 private let callID = CallID("call-1")!
 private let messageID = MessageID("message-1")!
@@ -17,7 +17,7 @@ private let recordIDs = [RecordID.call(callID), .message(messageID, to: bob)]
 /// The time in all fuzzed worlds, to which the corpus fits.
 let fuzzedNow: Milliseconds = 1_790_000_000_000
 
-/// What can be read survives another store, and a coordinator serves it.
+/// A readable record survives another store, and a coordinator serves the record.
 func checkRecord(_ input: [UInt8]) throws(Finding) {
     for id in recordIDs {
         let record = RecordCodec.decode(input, id)
@@ -29,11 +29,11 @@ func checkRecord(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Everything that a coordinator does with a record that it finds: none of it may trap.
+/// Does all work that a coordinator does with a record that it finds: no part of the work may trap.
 private func serve(_ record: Record, under id: RecordID) {
     var now = fuzzedNow
     let store = MemoryCallStore { now }
-    // Due once all was asked.
+    // The record is due after all requests were served.
     _ = store.commit([Commit(id, record: record, expected: 0, deadline: now + 1, expiresAt: nil)])
     let coordinator = FuzzedCoordinator(store) { now }
     let presence = PresenceMessage(.online, session: "s")
@@ -70,9 +70,9 @@ private func ask(_ coordinator: FuzzedCoordinator) {
 
 // MARK: Redis
 
-/// The first line names what is asked of the store; what follows is the stream of replies, after those by which a new
-/// connection is made, or, when the name has a "!" in front, instead of them. Whatever it is, there is an answer or a
-/// `StoreError`.
+/// The first line names the question to the store; the further lines are the stream of replies. The stream comes after
+/// the replies to a new connection, or, when the name has a "!" in front, instead of these. Whatever the replies are,
+/// the store gives an answer or a `StoreError`.
 func checkRedis(_ input: [UInt8]) throws(Finding) {
     let line = input.prefix { $0 != UInt8(ascii: "\n") }
     let replies = input.dropFirst(line.count + 1)
@@ -152,7 +152,7 @@ private enum RedisQuestion: String, CaseIterable {
             _ = try pushes.count()
             _ = try pushes.bound()
         case .serve:
-            // The replies are those to the loads of a whole service.
+            // The replies answer the loads of a whole service.
             let coordinator = OneAtATime(CallService(store: store.store, settings: ServiceSettings()))
             _ = coordinator.process(
                 .init(

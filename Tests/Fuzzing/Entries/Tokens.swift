@@ -1,15 +1,15 @@
 import SignalingProtocol
 import Tokens
 
-// The checks of what a client of the broker shows, and of what an operator gives a broker.
+// The checks of the tokens that a client shows to the broker, and of the keys that an operator gives a broker.
 
 private let keys = try! KeySet(
     json: Array(#"{"kty":"oct","kid":"k","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U"}"#.utf8))
 
-/// The claims of tokens that the key has signed, which stand in the corpus: no others can be good.
+/// The claims of tokens that the key has signed, which stand in the corpus: no other tokens can be good.
 private let signedUsers = ["alice", "zo\u{eb}"].compactMap(UserID.init)
 
-/// Nobody makes a token out of another one.
+/// No input makes a token out of another token.
 func checkToken(_ input: [UInt8]) throws(Finding) {
     let token = text(input)
     let told: String
@@ -22,7 +22,7 @@ func checkToken(_ input: [UInt8]) throws(Finding) {
     try hold(told.isEmpty, told)
 }
 
-/// What can be read can be written, is the same then, and says nothing secret in public.
+/// A readable key set can be written, is the same afterwards, and says nothing secret in public.
 func checkKeys(_ input: [UInt8]) throws(Finding) {
     guard let set = try? KeySet(json: input) else { return }
     let bytes = set.encoded(isPublic: false)

@@ -21,7 +21,7 @@ public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
 @_silgen_name("LLVMFuzzerMutate")
 private func mutate(_ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ maxSize: Int) -> Int
 
-/// Every other change is by one who knows JSON.
+/// Every other change comes from the mutator that knows JSON.
 @_cdecl("LLVMFuzzerCustomMutator")
 public func customMutator(_ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ maxSize: Int, _ seed: UInt32) -> Int {
     guard seed & 1 == 0 else { return mutate(data, size, maxSize) }

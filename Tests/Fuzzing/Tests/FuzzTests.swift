@@ -2,10 +2,10 @@ import FoundationEssentials
 import FuzzEntries
 import Testing
 
-/// What every input must leave standing, held against the corpus and against a bounded number of inputs made from it, the
-/// same on every run. `scripts/fuzz` goes on from there for as long as one likes (docs/fuzzing.md).
+/// The rules of every entry, checked with the corpus and with a bounded number of inputs made from the corpus, which
+/// are the same on every run. `scripts/fuzz` goes on from there for as long as its user likes (docs/fuzzing.md).
 ///
-/// One at a time: what is being tried is noted for the case that it ends the process.
+/// The tests run one at a time: the present input is noted for the case that the input ends the process.
 @Suite(.serialized) struct FuzzTests {
     @Test(arguments: FuzzEntry.allCases)
     func whatIsInTheCorpusHolds(entry: FuzzEntry) throws {
@@ -25,12 +25,14 @@ import Testing
         }
     }
 
-    /// Nothing costs more than its size: the largest messages of the worst kinds, each judged in an instant.
+    /// No input costs more than its size: these are the largest messages of the worst kinds, and each must be judged in
+    /// an instant.
     @Test(arguments: LargeInput.all)
     func whatIsLargeIsJudgedInTime(input: LargeInput) {
         for entry in [FuzzEntry.json, .up, .down, .presence, .record, .trace, .history] {
             let took = ContinuousClock().measure { hold(entry, input.bytes, "\(input.name) as \(entry)") }
-            // It takes a tenth of a second in a debug build, most of it the check's own. What is quadratic takes a minute.
+            // The check takes a tenth of a second in a debug build, most of it for the check itself. A quadratic
+            // reading takes a minute.
             #expect(took < .seconds(10), "\(input.name) took \(took) as \(entry)")
         }
     }
@@ -48,7 +50,7 @@ import Testing
 }
 
 extension FuzzEntry {
-    /// So many that all entries together take a few seconds in a debug build.
+    /// So many cases that all entries together take a few seconds in a debug build.
     fileprivate var usualCases: UInt64 {
         switch self {
         case .record, .service, .client: 400

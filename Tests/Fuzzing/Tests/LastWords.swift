@@ -1,6 +1,6 @@
 import Glibc
 
-/// Says what was being tried when a trap ends the process: only the process itself could have said it later.
+/// Prints the present input when a trap ends the process: only the process itself could have told its input later.
 enum LastWords {
     private static let capacity = 256
     /// Allocated once, so that the handler only reads.
@@ -20,7 +20,7 @@ enum LastWords {
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { signal in
             write(STDERR_FILENO, LastWords.buffer, strlen(LastWords.buffer))
-            // What raised the signal raises it again, and then it ends the process.
+            // The fault that raised the signal raises it again, and then the signal ends the process.
             Glibc.signal(signal, SIG_DFL)
         }
         sigaction(signal, &action, nil)

@@ -1,7 +1,7 @@
 import Foundation
 import ZIMCompat
 
-/// The demo's call manager: one call at a time, whoever calls meanwhile is told that it is busy.
+/// The demo's call manager: a single call at a time; another caller is told meanwhile that the user is busy.
 class CallManager: ZIMServiceDelegate {
     static let shared = CallManager()
 
@@ -16,7 +16,7 @@ class CallManager: ZIMServiceDelegate {
     }
 
     var currentCallData: CallData?
-    /// What the pages of the app would show.
+    /// Called with the content that the pages of the app would show.
     var show: (_ what: String, _ details: [String: Any]) -> Void = { _, _ in }
 
     func sendVideoCallInvitation(
@@ -105,7 +105,7 @@ class CallManager: ZIMServiceDelegate {
         for user in info.callUserList {
             switch user.state {
             case .accepted:
-                // The media room is entered when both have accepted, whoever was the last.
+                // The app enters the media room when both users have accepted, whichever user was the last.
                 guard let callData = currentCallData, callData.hasAccepted({ $0.userID == localUserID }),
                     callData.hasAccepted({ $0.userID != localUserID })
                 else { continue }

@@ -1,7 +1,7 @@
 import Foundation
 import ZIMCompat
 
-// A service as apps of document 000 have it, in which only the import and `ZIM.configure` are others.
+// A service as apps of document 000 have it; only the import and `ZIM.configure` differ.
 
 typealias CommonCallback = (_ code: Int64, _ message: String) -> Void
 
