@@ -8,7 +8,7 @@ struct TableRow: Sendable, CustomTestStringConvertible {
 
     /// The words before the outcomes: mode, call, member and so on.
     let situation: [String]
-    /// By request: `ok`, or the code of the error.
+    /// The outcomes by request: `ok`, or the code of the error.
     let outcomes: [String: String]
 
     var testDescription: String { situation.joined(separator: " ") }

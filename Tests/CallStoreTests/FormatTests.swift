@@ -48,7 +48,7 @@ import Testing
             """)
     }
 
-    // MARK: A store with everything in it
+    // MARK: A store with all kinds of records
 
     private static let now: Milliseconds = 1_790_000_000_000
 

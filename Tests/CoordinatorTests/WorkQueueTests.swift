@@ -270,7 +270,7 @@ struct WorkQueueTests {
 
     // MARK: Bounds
 
-    /// As many users as would fill the queue if each user could have as much as a lone user.
+    /// The users are as many as would fill the queue if each user could have as much as a lone user.
     @Test mutating func manyUsersCannotFillTheQueueForOthers() {
         let users = 100
         for number in 0..<WorkQueue.mostWaiting { for user in 0..<users { ack("u\(user)", "c\(number)") } }

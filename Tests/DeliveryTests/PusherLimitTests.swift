@@ -6,7 +6,7 @@ import Testing
 
 @testable import Delivery
 
-/// The limits that a push costs its device and other devices, and the pushes that cost no limit.
+/// The limits that a push uses up for its device and for other devices, and the limits that it leaves untouched.
 @Suite struct PusherLimitTests {
     private let rig = PushRig()
     private var providers: Providers { rig.providers }

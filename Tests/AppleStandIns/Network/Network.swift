@@ -210,7 +210,7 @@ public final class NWConnection: @unchecked Sendable {
 
     private func tell(_ state: State) {
         queue?.async { [self] in
-            // Nothing follows the cancellation.
+            // No state follows the cancellation.
             if state == .cancelled || !isCancelled.withLock(\.self) { stateUpdateHandler?(state) }
         }
     }

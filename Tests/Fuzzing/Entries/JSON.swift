@@ -168,7 +168,7 @@ private func outsideStrings(_ input: [UInt8]) -> [UInt8] {
 
 /// The numbers in `input`, which is JSON, in order.
 private func numberSpellings(_ input: [UInt8]) -> [ArraySlice<UInt8>] {
-    // Of the literals only an "e" could stand in a number, and no number begins with an "e".
+    // The only letter of the literals that could stand in a number is "e", and no number begins with an "e".
     outsideStrings(input).split { !"+-.eE0123456789".utf8.contains($0) }.filter { !$0.elementsEqual("e".utf8) }
 }
 

@@ -50,7 +50,7 @@ import Testing
 }
 
 extension FuzzEntry {
-    /// So many cases that all entries together take a few seconds in a debug build.
+    /// The number of cases is so small that all entries together take a few seconds in a debug build.
     fileprivate var usualCases: UInt64 {
         switch self {
         case .record, .service, .client: 400
