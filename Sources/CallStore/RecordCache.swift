@@ -50,7 +50,8 @@ package struct RecordCache {
 
     private mutating func keep(_ entry: Entry, _ id: RecordID) {
         guard entry.bytes.count <= Self.largest else { return }
-        newBytes += entry.bytes.count
+        // A record that was written again takes no more room than its latest form.
+        newBytes += entry.bytes.count - (new[id]?.bytes.count ?? 0)
         if newBytes > Self.capacity {
             old = new
             new = [:]
