@@ -24,7 +24,8 @@ NODES = ("redis", "redis-2", "redis-3")
 BROKERS = ("mosquitto", "mosquitto-2", "mosquitto-3")
 SENTINELS = ("sentinel-1", "sentinel-2", "sentinel-3")
 OUTAGE = 15
-"""The bound on the seconds in which no request is answered, when the master dies. Sentinels need some three on an idle machine."""
+"""The bound on the seconds without an answered request after the master dies. Sentinels need some three seconds on an
+idle machine."""
 
 
 class HaStack(Stack):
@@ -32,7 +33,7 @@ class HaStack(Stack):
         super().__init__()
         self.files.append("deploy/compose/ha.yml")
         self._network = f"10.201.{random.randrange(18, 255)}"
-        # Two ports, one behind the other.
+        # The gateways need two adjacent free ports.
         while not free(self.published.gateway_port + 1):
             self.published.gateway_port = free_port()
 
@@ -41,7 +42,7 @@ class HaStack(Stack):
         own = {
             "BELLWIRE_GATEWAY_PORTS": f"{first}-{first + 1}",
             "BELLWIRE_STORE_NETWORK": self._network,
-            # Three servers wait for one disk here; a slow disk must not look like a dead server.
+            # Three servers wait for the same disk here; a slow disk must not look like a dead server.
             "BELLWIRE_APPENDFSYNC": "everysec",
         }
         return super().environment(**own | extra)
@@ -74,7 +75,7 @@ class HaStack(Stack):
         return True
 
     def crash_and_wait(self, container: str) -> None:
-        """Kills its process; the engine starts the container again."""
+        """Kills the container's process; the engine starts the container again."""
         restarts = self.inspect(container)["RestartCount"]
         self.crash(container)
         wait_until(lambda: self.inspect(container)["RestartCount"] > restarts, 30, "the engine's restart", every=0.1)
@@ -89,11 +90,11 @@ def free(port: int) -> bool:
 
 
 class Patient:
-    """Pairs of phones that begin and cancel calls, and send a request again that is answered `unavailable`, or not at all.
-    Remembers each call whose requests were answered, and when answers came."""
+    """Pairs of phones that begin and cancel calls. A phone sends a request again when the answer is `unavailable` or
+    missing. Remembers each call whose requests were answered, and the time of each answer."""
 
     PATIENCE = 40
-    """The seconds after which a phone gives a request up."""
+    """The seconds after which a phone gives up a request."""
 
     def __init__(self, stack: Stack, pairs: int = 6) -> None:
         self.ended: list[tuple[Device, str]] = []
@@ -122,7 +123,7 @@ class Patient:
             call = call_id()
             if self._ask(alice, "call.invite", callID=call, invitees=[bob.user], mode="advanced") and self._ask(alice, "call.cancel", callID=call):
                 self.ended.append((alice, call))
-            # As often as a pair may call (docs/protocol.md, section 2, Rate limits).
+            # Calls as often as the limit of a pair allows (docs/protocol.md, section 2, Rate limits).
             self._stop.wait(1.05)
 
     def _ask(self, phone: Device, type_: str, **fields: object) -> bool:

@@ -28,7 +28,7 @@ from stack import PROBE_IMAGE, Stack, docker
 
 BEGAN = time.monotonic()
 TIMERS_TOLERANCE_MS = 1500
-"""How late a timer may fire whose coordinator died (docs/architecture.md: the sweep)."""
+"""The most lateness of a timer whose coordinator died (docs/architecture.md: the sweep)."""
 
 Say = Callable[[str], None]
 Step = Callable[[Stack, Say], None]
@@ -150,7 +150,7 @@ def networks(stack: Stack, say: Say) -> None:
     say(f"published: {', '.join(':'.join(port) for port in ports)} (the broker's and the gateway's), nothing else")
     broker, redis, coordinator = (stack.containers(s)[0] for s in ("mosquitto", "redis", "coordinator"))
     store, internal = stack.address(redis, "store"), stack.address(broker, "broker")
-    # Reachable, so that the probe is known to work where it says no.
+    # The reachable addresses come first, to prove that the probe works before the probe must fail.
     assert stack.reaches("published", stack.address(broker, "published"), 1883)
     assert stack.reaches("store", store, 6379)
     assert stack.reaches("broker", internal, 1884)
@@ -339,7 +339,7 @@ def calls(stack: Stack, say: Say) -> None:
 
 
 def attempt(stack: Stack, user: str, **options: Any) -> Attempt:
-    """A client with a token, of no particular manners."""
+    """A client with a token that need not keep to the protocol."""
     return Attempt(stack.published, f"{user}/phone", user, stack.published.token(user), **options)
 
 
@@ -471,7 +471,7 @@ def killed_while_ringing(stack: Stack, say: Say) -> None:
 
 def under_load(stack: Stack, say: Say) -> None:
     """load: crash, scale to 5, back to 3, rolling update"""
-    # As often as a pair may call (docs/protocol.md, section 2, Rate limits).
+    # Calls as often as the limit of a pair allows (docs/protocol.md, section 2, Rate limits).
     with Load(stack.published, pairs=24, pause=1.05) as load:
         time.sleep(4)
         say(f"3 coordinators: {load.lap()}")
@@ -504,7 +504,8 @@ def under_load(stack: Stack, say: Say) -> None:
 
 
 def until_served(phone: Device, kind: str, call: str) -> float:
-    """Sends a request until it succeeds, as a client does that is answered `unavailable`. How many seconds it took."""
+    """Sends a request until the request succeeds, as a client does after the answer `unavailable`. Returns the seconds
+    until success."""
     began = time.monotonic()
     while not (response := phone.start(kind, callID=call).wait(20))["ok"]:
         assert response["error"]["code"] == "unavailable", response
@@ -519,7 +520,7 @@ def store_away(stack: Stack, say: Say) -> None:
     call = ring(alice, bob, timeout=600)
     redis = stack.containers("redis")[0]
     docker("stop", redis)
-    # None of them can serve, so all leave the share group, and nobody answers (docs/decisions/0015).
+    # No coordinator can serve, so all coordinators leave the share group, and no answer comes (docs/decisions/0015).
     for coordinator in stack.containers("coordinator"):
         wait_until(lambda: not stack.ready(coordinator), 5, "/readyz says so", every=0.1)
     docker("start", redis)
@@ -622,7 +623,8 @@ def stop(stack: Stack, say: Say) -> None:
         codes = stack.deaths(service)
         assert set(codes) == {0, 137} and codes.count(137) == 1, f"{service}: {codes}, expected stops and one crash"
     codes = stack.deaths("coordinator")
-    # Two were killed on purpose, all others were asked to stop: scaled down, replaced, stopped.
+    # The tests killed two containers on purpose; the engine asked all other containers to stop: scaled down, replaced,
+    # stopped.
     assert sorted(codes) == [0] * (len(codes) - 2) + [137, 137], codes
     say(f"coordinators: {len(codes) - 2} asked to stop in the whole run, every exit code 0 (2 killed: 137)")
 

@@ -29,7 +29,7 @@ def docker(*words: str, env: dict[str, str] | None = None, timeout: float = 1800
 
 
 class Published:
-    """What phones need to know of a broker (harness.Broker has it too): where it is, and what they show there."""
+    """The facts of a broker that phones need (harness.Broker has them too): its address and the phones' credentials."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -49,7 +49,7 @@ class Published:
         return make_token(self.key, user, 3600, **claims)
 
     def tls(self) -> ssl.SSLContext:
-        """Trusts the deployment's own authority, and nobody else."""
+        """Trusts only the deployment's own authority."""
         return ssl.create_default_context(cadata=self.authority)
 
 
@@ -96,7 +96,7 @@ class Stack:
         return os.environ | settings | extra
 
     def script(self, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
-        """A line of a shell, as the documents have it."""
+        """Runs a shell line of the documents."""
         return subprocess.run(
             ["bash", "-c", line],
             cwd=PROJECT,
@@ -108,7 +108,7 @@ class Stack:
         )
 
     def up(self, coordinators: int) -> None:
-        """Starts what is missing and waits until all is healthy."""
+        """Starts the missing containers and waits until all containers are healthy."""
         self.coordinators = coordinators
         for attempt in range(3):
             try:
@@ -117,25 +117,25 @@ class Stack:
                 self.published.authority = self.secret("broker-secrets", "ca.crt")
                 return
             except AssertionError as error:
-                # Somebody else took a port that was free a moment ago.
+                # Another process took a port that was free a moment ago.
                 if "address already in use" not in str(error) or attempt == 2:
                     raise
                 self.published.__init__()
 
     def secret(self, volume: str, file: str) -> str:
-        """What stands in a file of a volume."""
+        """The text of a file of a volume."""
         mount = f"{self.name}_{volume}:/volume:ro"
         return docker("run", "--rm", "--volume", mount, "--entrypoint=cat", PROBE_IMAGE, f"/volume/{file}")
 
     def remove(self) -> None:
-        """Everything that this stack made, except the build cache."""
-        # Of services under a profile, too, which `down` leaves alone otherwise.
+        """Removes all that this stack made, except the build cache."""
+        # `down` removes services under a profile only when the command names the profile.
         self.compose("--profile", "turn", "down", "--volumes", "--remove-orphans", "--rmi", "local", "--timeout", "20")
         self._watcher.terminate()
         self._watcher.wait()
 
     def remains(self) -> list[str]:
-        """What is left of it."""
+        """The parts of the stack that still exist."""
         label = f"label=com.docker.compose.project={self.name}"
         left = [docker(kind, "ls", "--quiet", "--filter", label) for kind in ("network", "volume")]
         left += [docker("ps", "--all", "--quiet", "--filter", label), docker("images", "--quiet", f"{self.name}-*")]
@@ -172,12 +172,13 @@ class Stack:
         return sum(int(value) for value in values)
 
     def crash(self, container: str) -> None:
-        """Kills its process behind the engine's back: `docker kill` would count as a wish that it stays down."""
+        """Kills the container's process without the engine: after `docker kill` the engine would not start the
+        container again."""
         pid = self.inspect(container)["State"]["Pid"]
         docker("run", "--rm", "--pid=host", "--entrypoint=bash", PROBE_IMAGE, "-c", f"kill -KILL {pid}")
 
     def replace(self, container: str) -> None:
-        """One step of a rolling update, as docs/deployment.md has it."""
+        """A step of a rolling update, as in docs/deployment.md."""
         docker("stop", container)
         docker("rm", container)
         self.compose("up", "-d", "--no-build", "--no-recreate", "--wait", "--wait-timeout", "120")
@@ -189,13 +190,13 @@ class Stack:
         return [int(e["exitCode"]) for e in events if e["com.docker.compose.service"] == service]
 
     def image_size(self, service: str) -> float:
-        """In MB."""
+        """The size in MB."""
         return int(docker("image", "inspect", "--format", "{{.Size}}", f"{self.name}-{service}")) / 1e6
 
     # Networks
 
     def open_ports(self) -> list[tuple[str, str]]:
-        """What is published: host address and port."""
+        """The published ports, each as host address and port."""
         found = []
         for container in self.compose("ps", "--all", "--quiet").split():
             for bindings in self.inspect(container)["NetworkSettings"]["Ports"].values():

@@ -1,5 +1,5 @@
-"""Those who mean harm, each a process of its own with the least priority: on a machine of their own they would take nothing
-from the service's processor either. Each attacks until it is stopped, and puts what it did into `done`."""
+"""Attackers, each in a process with the least priority: attackers on a machine of their own would take no time from the
+service's processor either. Each attacker attacks until it is stopped, and puts the counts of its attack into `done`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Client(Endpoint):
         self.publish(self.presence(online, session=session), self.presence_topic)
 
     def subscribe(self) -> None:
-        """It reads no SUBACK: whatever comes is drained."""
+        """Does not check the SUBACK: the client drains all incoming data."""
         self.socket.sendall(subscribe_packet(*self.down))
 
     def drain(self) -> None:
@@ -85,7 +85,8 @@ class Client(Endpoint):
 
 
 def flood(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
-    """As many messages as the broker takes: garbage, requests, acks, to its own topic and to others'."""
+    """Sends as many messages as the broker takes: garbage, requests, acks, to the flooder's own topic and to others'
+    topics."""
     own, load = Endpoint(ROOT, "flooder", "phone"), [Endpoint(ROOT, f"load-0-{side}", "phone") for side in "ab"]
     one = b"".join(
         [
@@ -133,7 +134,7 @@ def garbage(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 
 
 def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
-    """Connections that say nothing, or half a CONNECT."""
+    """Opens connections that send no byte, or half a CONNECT."""
     held = []
     with suppress(OSError):
         for number in range(500):
@@ -150,7 +151,8 @@ def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 
 
 def replay(stop: Event, port: int, token: str, counts: Counter[str], calls: list[str]) -> None:
-    """What others have sent, in its own name: it cannot in theirs."""
+    """Repeats messages of others in the replayer's own name: the broker does not let the replayer use the others'
+    names."""
     client, victim = Client(port, "replayer", token), Endpoint(ROOT, "load-1-a", "phone")
     kinds = ("call.accept", "call.reject", "call.cancel", "call.end", "call.quit", "call.join", "call.get", "call.trace", "call.media")
     while not stop.is_set():
@@ -164,7 +166,7 @@ def replay(stop: Event, port: int, token: str, counts: Counter[str], calls: list
 
 
 def guess(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
-    """Call ids, one after the other."""
+    """Asks for random call ids."""
     client = Client(port, "guesser", token)
     while not stop.is_set():
         for _ in range(5):
@@ -188,7 +190,7 @@ def forge(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 
 
 def ring(stop: Event, port: int, token: str, counts: Counter[str], victims_token: str) -> None:
-    """One victim, again and again. The victim's phone listens, and never acks."""
+    """Invites a single victim again and again. The victim's phone listens, and never acks."""
     client, victim = Client(port, "ringer", token), Client(port, "victim", victims_token)
     victim.subscribe()
     victim.present(True, "v")
@@ -229,7 +231,7 @@ def attack(name: str, stop: Event, done: Any, port: int, token: str, *extra: Any
     """The body of an attacker's process."""
     os.nice(19)
     counts: Counter[str] = Counter()
-    # The other file of attackers, which needs this one.
+    # `slow`, the other file of attackers, imports this file.
     import slow
 
     everybody = ATTACKERS | slow.ATTACKERS

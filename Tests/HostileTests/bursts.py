@@ -1,4 +1,5 @@
-"""What one user sends at once, within every limit, must keep nobody else waiting; nor what many send whose callees are slow."""
+"""The burst of a user within every limit must not keep other users waiting; neither may many callers whose callees are
+slow."""
 
 from __future__ import annotations
 
@@ -21,30 +22,30 @@ from harness import Device, Load, Message, RedisServer, SecureBroker, Service, f
 ONE_WAY = 0.0002
 """Seconds to the store: 0.4 ms there and back."""
 AT_ONCE = 1000
-"""As many as the broker lets one user publish at once."""
+"""The most messages that the broker lets a user publish at once."""
 CROWD = 9
-"""Users who send as much at the same time: enough to fill a queue of whatever one user may have in it."""
+"""The users who send such bursts at the same time: enough users to fill a queue with their shares."""
 PAIRS = 40
 MOST = 0.1
 """Seconds: the p95 of others' invite → ring."""
 CALLERS = 30
-"""Ten invitations a second each, as many as one user may."""
+"""Each caller makes ten invitations a second, the most that a user may make."""
 TAKEN_BACK = 8
-"""Seconds after which they take an invitation back: of one user a hundred may be live."""
+"""Seconds after which a caller takes an invitation back: a user may have a hundred live invitations."""
 SLOW = 40
-"""Invitees of theirs, who are there and acknowledge nothing."""
+"""The callers' invitees, who are online and acknowledge no delivery."""
 STARTS = 60
-"""Seconds that the processes of all callers may take to start, which keeps the machine busy and is not measured."""
+"""Seconds that the processes of all callers may take to start. The start keeps the machine busy and is not measured."""
 RINGS = 0.6
-"""Of the invitations that they may make, as many at least must have been made for the figure to say something."""
+"""The least share of the callers' allowed invitations that makes the figure meaningful."""
 EXPIRES = 4
-"""Seconds that the call lasts whose deadline is to come in time, however busy it is kept."""
+"""Seconds until the deadline of a call. The deadline must come in time, however busy the call is kept."""
 MOST_LATE = 1.5
-"""Seconds. A deadline that nobody serves is found by the sweep within half of that."""
+"""Seconds. The sweep finds an unserved deadline within half of this time."""
 
 
 def cancels() -> list[str]:
-    """Each of another call."""
+    """Each request cancels another call."""
     return [f'{{"type":"call.cancel","id":"{i}","callID":"{secrets.token_hex(8)}"}}' for i in range(AT_ONCE)]
 
 
@@ -65,20 +66,20 @@ def gets() -> list[str]:
 
 
 def users() -> list[str]:
-    """Each asks about a hundred."""
+    """Each request asks about a hundred users."""
     ids = ",".join(f'"ghost-{n}"' for n in range(100))
     return [f'{{"type":"user.query","id":"{secrets.token_hex(4)}","userIDs":[{ids}]}}' for _ in range(AT_ONCE)]
 
 
 def mixed() -> list[str]:
-    """No two of them can be served in one go."""
+    """No two of these messages can be served in the same batch."""
     call = secrets.token_hex(8)
     beat = f'{{"type":"call.heartbeat","callID":"{call}"}}'
     return [beat if n % 2 else f'{{"type":"user.blockList","id":"{secrets.token_hex(4)}"}}' for n in range(AT_ONCE)]
 
 
 def busy() -> list[str]:
-    """Looks whether somebody is busy, each under the same id: far more than one decision may look up."""
+    """Invitations under the same call id with `ifBusy`: far more than a decision may look up."""
     call = secrets.token_hex(8)
     return [
         f'{{"type":"call.invite","id":"{secrets.token_hex(4)}","callID":"{call}","invitees":["ghost-{n}"],"ifBusy":"reject"}}'
@@ -97,7 +98,7 @@ def burst(kind: str, port: int, user: str, token: str, started: Barrier, stop: E
     started.wait(STARTS)
     client: Client | None = None
     while not stop.is_set():
-        # Whom the broker puts off has had more than others get, and comes back when it may.
+        # A user whom the broker puts off has had more than other users get, and comes back when the broker allows.
         try:
             if client is None:
                 client = Client(port, user, token)
@@ -124,13 +125,13 @@ def hammer(port: int, user: str, token: str, call: str, stop: Event) -> None:
 
 
 def ring(number: int, port: int, token: str, started: Barrier, stop: Event) -> None:
-    """The body of a process: ten invitations a second to those who are slow."""
+    """The body of a process: ten invitations a second to the slow users."""
     os.nice(19)
     user = f"ringer-{number}"
     client = Client(port, user, token)
     invited: deque[tuple[float, str]] = deque()
     started.wait(STARTS)
-    # Not all at the same moment.
+    # The callers start at different moments.
     stop.wait(number * 0.1 / CALLERS)
     begun, turn = time.monotonic(), 0
     while not stop.is_set():
@@ -181,7 +182,7 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
                 load.take()
                 time.sleep(seconds)
                 judged(f"{AT_ONCE} {kind} at once of {CROWD} users each", load.take(), describe, problems)
-            # Whoever comes just then is welcome.
+            # A device that comes at this moment must be welcomed.
             Device(broker, f"late-{kind}").connect().logout()
         problems += kept_busy(broker, spawn)
         problems += rung(broker, service, load, spawn, seconds, describe)
@@ -191,7 +192,7 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
 
 @contextmanager
 def bursting(broker: SecureBroker, spawn: Any, kind: str, count: int) -> Iterator[None]:
-    """So many users send bursts, and have begun to."""
+    """So many users send bursts, and have begun before the test goes on."""
     started, stop = spawn.Barrier(count + 1), spawn.Event()
     users = [f"bursts-{n}" for n in range(count)]
     processes = [spawn.Process(target=burst, args=(kind, broker.port, u, broker.token(u, 3600), started, stop)) for u in users]
@@ -215,7 +216,8 @@ def judged(what: str, times: list[float], describe: Callable[[list[float]], str]
 
 
 def kept_busy(broker: SecureBroker, spawn: Any) -> list[str]:
-    """Whoever keeps a call busy keeps nobody's deadline from coming: neither its own nor, where there are many of them, others'."""
+    """A user who keeps a call busy delays neither the deadline of that call nor, with many such users, another user's
+    deadline."""
     stop = spawn.Event()
     hammers, ended = [], []
     for number in range(4):
@@ -225,7 +227,7 @@ def kept_busy(broker: SecureBroker, spawn: Any) -> list[str]:
         token = broker.token(user, 3600)
         hammers.append(spawn.Process(target=hammer, args=(broker.port, user, token, call, stop)))
         ended.append((caller, call, time.monotonic()))
-    # Somebody else's, at the same time.
+    # The call of another user, at the same time.
     caller = Device(broker, "patient").connect()
     call = caller.invite("ghost", timeout=EXPIRES)
     ended.append((caller, call, time.monotonic()))
@@ -256,7 +258,7 @@ def kept_busy(broker: SecureBroker, spawn: Any) -> list[str]:
 def rung(
     broker: SecureBroker, service: Service, load: Load, spawn: Any, seconds: float, describe: Callable[[list[float]], str]
 ) -> list[str]:
-    """Three hundred invitations a second, each sent again and again until it expires."""
+    """Three hundred invitations a second, each sent again and again until the invitation expires."""
     problems: list[str] = []
     slow = []
     for number in range(SLOW):
@@ -270,7 +272,7 @@ def rung(
     for process in ringers:
         process.start()
     started.wait(STARTS)
-    # Until as many calls are live as will be.
+    # Waits until the number of live calls no longer grows.
     time.sleep(TAKEN_BACK)
     load.take()
     before = service.metrics()

@@ -1,4 +1,4 @@
-"""A store that is some way off: what passes through takes its time, each way, and keeps its order."""
+"""A store that is some way off: all bytes to and from the store are delayed, each way, and keep their order."""
 
 from __future__ import annotations
 

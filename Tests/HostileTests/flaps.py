@@ -1,4 +1,4 @@
-"""Many devices that come and go as often as the broker lets them."""
+"""Many devices that come and go as often as the broker allows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PINGREQ, PINGRESP = b"\xc0\x00", b"\xd0\x00"
 
 
 def run(port: int, tokens: list[tuple[str, str]], changes: int, done: Any) -> None:
-    """The body of the process: each device publishes its presence so often. Puts how many seconds it took until the broker had read
-    everything."""
+    """The body of the process: each device publishes its presence `changes` times. Puts the seconds until the broker
+    had read all messages into `done`."""
     os.nice(19)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -31,6 +31,6 @@ def run(port: int, tokens: list[tuple[str, str]], changes: int, done: Any) -> No
     for client in clients:
         client.socket.settimeout(60)
         client.socket.sendall(PINGREQ)
-        # Nothing else comes: they have not subscribed.
+        # No other packet comes, since these devices have not subscribed.
         assert client.socket.recv(2) == PINGRESP
     done.put(time.monotonic() - began)

@@ -1,4 +1,5 @@
-"""Users with valid tokens who stay within every limit on messages, and make the service hold, send and keep as much as they can."""
+"""Users with valid tokens stay within every limit on messages, and make the service hold, send and keep as much as
+possible."""
 
 from __future__ import annotations
 
@@ -15,34 +16,35 @@ from typing import Any
 from attackers import Client
 
 PER_SECOND = 900
-"""Messages of one user: a little less than the broker lets pass."""
+"""The messages of a user a second: a little less than the broker lets pass."""
 SETTLING = 10
-"""Seconds after which what the hoarders left is sent again every eight seconds and no more often."""
+"""Seconds after which the service resends the hoarders' deliveries only every eight seconds."""
 WATCHED = 8
 
 HOARDERS = 4
 MOST_RESENDS = 200
-"""A second. 400 live invitations are sent again every eight seconds, with what the load's own phones miss."""
+"""Resends a second. The service resends for 400 live invitations every eight seconds, and for events that the load's
+own phones miss."""
 COORDINATORS = 2
-"""Each counts for itself."""
+"""Each coordinator counts a user's limits for itself."""
 SLICE = 5_000_000
 """Bytes that are sent before they are counted, and refusals."""
 HEAVY = "\\u0001" * 2048
-"""Two kilobytes that take twelve."""
+"""Two kilobytes that take twelve in JSON."""
 
 
 def most_calls(seconds: float) -> float:
-    """That one user may make: ten a second, and a hundred at once."""
+    """The most calls that a user may make: ten a second, and a hundred at once."""
     return COORDINATORS * (100 + 10 * seconds)
 
 
 def most_bytes(seconds: float) -> float:
-    """That one user may make the service send: half a megabyte a second, and five at once."""
+    """The most bytes that a user may make the service send: half a megabyte a second, and five megabytes at once."""
     return COORDINATORS * (5_000_000 + 500_000 * seconds) + SLICE
 
 
 class Greedy(Client):
-    """Hears what it is told, and counts it."""
+    """A client that reads its messages and counts their bytes."""
 
     def __init__(self, port: int, user: str, token: str) -> None:
         super().__init__(port, user, token)
@@ -68,7 +70,7 @@ class Greedy(Client):
         self.socket.settimeout(5)
 
     def spend(self, stop: Event, requests: Iterator[str], counts: Counter[str]) -> None:
-        """As fast as the broker lets it."""
+        """Sends the requests as fast as the broker allows."""
         before = self.sent, self.received, self.granted
         while not stop.is_set():
             for _ in range(PER_SECOND // 20):
@@ -88,7 +90,7 @@ def invite(call: str, invitees: list[str], timeout: int, data: str = "") -> str:
 
 
 def hoard(client: Greedy, stop: Event, counts: Counter[str]) -> None:
-    """Invitations to nine people each of whom nothing is known, for ten minutes; then it leaves."""
+    """Sends invitations for ten minutes, each to nine unknown users; then the client leaves."""
 
     def requests() -> Iterator[str]:
         while True:
@@ -111,7 +113,7 @@ def fill(client: Greedy, stop: Event, counts: Counter[str]) -> None:
 
 
 def ask(client: Greedy, stop: Event, counts: Counter[str]) -> None:
-    """Its history, which is long, again and again."""
+    """Asks for the client's own history, which is long, again and again."""
     for _ in range(40):
         call = secrets.token_hex(8)
         client.send(invite(call, [f"ghost-{call}"], 60, HEAVY))
@@ -127,7 +129,7 @@ def ask(client: Greedy, stop: Event, counts: Counter[str]) -> None:
 
 
 def ack(client: Greedy, stop: Event, counts: Counter[str]) -> None:
-    """Of a large call's first revision, in a session in which it has acked nothing."""
+    """Sends acks of a large call's first revision, in a session without any other ack."""
     call = secrets.token_hex(8)
     body = invite(call, [f"ghost-{call}"], 600, HEAVY)
     client.send(body.replace('"call.invite"', '"call.invite","mode":"advanced"'))
@@ -165,7 +167,7 @@ def attack(name: str, port: int, token: str, stop: Event, done: Any) -> None:
 
 
 def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.SpawnContext, seconds: float) -> list[str]:
-    """Lets them, and says what they could do beyond what they may."""
+    """Runs the greedy users, and reports each excess over their limits."""
 
     def resent() -> float:
         return sum(v for s in services for k, v in s.metrics().items() if k.startswith("bellwire_events_resent_total"))
@@ -175,10 +177,10 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
         time.sleep(WATCHED)
         return (resent() - before) / WATCHED
 
-    # What others have begun before goes on for as long as their invitations last.
+    # Resends of earlier attackers' calls go on for as long as the invitations last.
     others = resends_a_second()
     did: dict[str, Counter[str]] = {}
-    # Those that make it send first: where nothing stops hoarders, there is nothing left to be measured.
+    # The users that make the service send come first: hoarders that no limit stops would leave nothing to measure.
     for names in (["asker", "acker", "filler"], [f"hoarder{n}" for n in range(HOARDERS)]):
         stop, done = spawn.Event(), spawn.Queue()
         greedy = [
@@ -191,7 +193,7 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
         did |= {name: Counter(counts) for name, counts in (done.get(timeout=60) for _ in greedy)}
         for process in greedy:
             process.join(10)
-    # They are gone; what they have begun goes on.
+    # The hoarders are gone; their invitations go on.
     time.sleep(SETTLING)
     resends = max(0, resends_a_second() - others)
     for name in sorted(did):
@@ -206,7 +208,7 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
     for name in ("asker", "acker"):
         sent, received = did[name]["bytes sent"], did[name]["bytes received"]
         print(f"             {name}: {sent} bytes were answered with {received}, {received / max(1, sent):.0f} times as many")
-        # The broker puts off who asks for so much that it cannot read it all.
+        # The broker puts off a client that asks for more than the client can read.
         is_put_off = any(what.startswith("put off") for what in did[name])
         if received > most_bytes(seconds) or not (sent or is_put_off):
             problems.append(f"{name}: {received} bytes for {sent}")

@@ -1,4 +1,4 @@
-"""scripts/hostile: well-behaved phones among those who mean harm."""
+"""scripts/hostile: well-behaved phones among attackers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from harness.measuring import milliseconds, percentile
 
 WORST_RATIO = 2.0
 FLAPS_PER_DEVICE = 1000
-"""As many as the broker lets one user publish at once."""
+"""The most messages that the broker lets a user publish at once."""
 BROKER_BYTES = 250e6
-"""How much memory the broker may have while it is attacked: slow readers have 4 MiB each, and their allocator keeps some."""
+"""The most memory that the broker may have during attacks: slow readers have 4 MiB each, and their allocator keeps
+some."""
 NOISE = 0.005
 """Seconds. Undisturbed, a p99 below this is the measuring program's own noise."""
 
@@ -47,7 +48,7 @@ def main() -> int:
     parser.add_argument("--attackers", default=",".join(ATTACKERS | slow.ATTACKERS), help="which, by name")
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # The broker inherits it.
+    # The broker inherits this limit.
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     spawn = multiprocessing.get_context("spawn")
     far = overload.judge(options.overload) if options.overload and not options.only_bursts else []
@@ -71,7 +72,7 @@ def main() -> int:
 
 
 def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namespace, spawn: multiprocessing.context.SpawnContext) -> bool:
-    # A pair calls every four seconds: the measuring program must not be what is slow.
+    # Each pair calls only every four seconds, so that the measuring program itself is not slow.
     with Load(broker, options.pairs, pause=4) as load:
         time.sleep(4)
         load.take()
@@ -123,7 +124,7 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         process.start()
         took = done.get(timeout=600)
         process.join(30)
-        # Whoever calls now waits until the coordinators have been through all of it.
+        # A call made now waits until the coordinators have served all these messages.
         time.sleep(5)
         flapped = load.take()
         print(f"flaps        {len(flapping) * FLAPS_PER_DEVICE} by {len(flapping)} devices in {took:.1f} s")

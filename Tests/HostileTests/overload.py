@@ -8,16 +8,16 @@ import subprocess
 from harness import lab
 
 TIMES = 3
-"""So many times the calls that go through at most are offered."""
+"""The offered calls, as a multiple of the calls that go through at most."""
 AT_ONCE = 2000
-"""Calls under way at the same time, which all want something."""
+"""The calls under way at the same time, each with requests to the service."""
 LEAST = 0.8
-"""Of the calls that go through at most."""
+"""The least share of the calls that go through at most."""
 ROUNDS = 2
 
 
 def calls_per_second(seconds: int, *options: str) -> tuple[float, int]:
-    """And how many failed."""
+    """Returns the calls per second, and the number of failed calls."""
     words = [lab(), "bench", "--soak", "--seconds", str(seconds), "--json", *options]
     done = subprocess.run(words, capture_output=True, text=True, timeout=seconds * 3 + 120, check=False)
     if not done.stdout:
@@ -27,7 +27,7 @@ def calls_per_second(seconds: int, *options: str) -> tuple[float, int]:
 
 
 def judge(seconds: int) -> list[str]:
-    """In turns, since machines have good and bad moments."""
+    """The two measurements take turns, since machines have good and bad moments."""
     most: list[float] = []
     overloaded: list[float] = []
     failed = 0

@@ -1,4 +1,4 @@
-"""Those who ask and do not read: what they are sent is to fill the broker's memory."""
+"""Attackers that ask and do not read, so that the answers fill the broker's memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from conformance.client import ROOT, Endpoint
 from attackers import Client, field, length, publish_packet
 
 QUERIES = 400
-"""Per second, and each brings all that may be in an answer."""
+"""Queries a second; each query brings the largest possible answer."""
 INVITATIONS = 60
-"""Per second, each told to all devices and resent to them until it expires."""
+"""Invitations a second, each told to all devices and resent to these devices until the invitation expires."""
 DEVICES = 27
 
 
@@ -43,7 +43,7 @@ class Deaf(Endpoint):
 
 
 def ask(stop: Event, port: int, token: str, counts: Counter[str], user: str, qos: int) -> None:
-    """Fills its own history, and asks for all of it again and again."""
+    """Fills the client's own history, and asks for the whole history again and again."""
     filler = "x" * 2000
     with suppress(OSError):
         # Who is known to have calls need not be there to answer them.
@@ -79,7 +79,7 @@ def ask_by_unacknowledged(stop: Event, port: int, token: str, counts: Counter[st
 
 
 def be_invited(stop: Event, port: int, token: str, counts: Counter[str], devices_token: str) -> None:
-    """Many devices of one user that do not read, and somebody who invites that user."""
+    """Many devices of a user that do not read, and a caller who invites that user."""
     client = Client(port, "slow-caller", token)
     deaf: dict[int, Deaf] = {}
     filler = "x" * 2000

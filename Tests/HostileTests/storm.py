@@ -1,5 +1,5 @@
-"""Many devices that come at once, as after a restart of the broker: each waits a little, at random, as the SDK does, connects,
-subscribes, and publishes its presence until it is welcomed."""
+"""Many devices come at once, as after a restart of the broker: each device waits a short random time, as the SDK does,
+connects, subscribes, and publishes its presence until the welcome comes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def device(port: int, user: str, token: str, began: float, welcomes: list[
                         _, body = await asyncio.wait_for(packet(reader), pause)
                         if b'"type":"welcome"' in body:
                             welcomes.append(time.monotonic() - began)
-                            # Stays, as devices do: the next packet it waits for is that of the end.
+                            # The device stays, as devices do, until the connection ends.
                             await reader.read()
                             return
                 except asyncio.TimeoutError:

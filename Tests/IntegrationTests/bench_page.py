@@ -23,7 +23,8 @@ new MutationObserver(() => {
   if (window.answers && document.querySelector("dialog[open]")) document.getElementById("accept").click();
 }).observe(document, {subtree: true, childList: true, attributes: true});
 """
-"""When the person clicked, when the first frame was there to be painted; and whoever is called answers at once."""
+"""A script that notes the time of the click and of the first frame that could be painted. A called page answers at
+once."""
 
 
 def call(alice: Page, bob: Page) -> tuple[float, float]:

@@ -34,7 +34,7 @@ _SCHEMAS = PROJECT / "docs/asyncapi.yaml"
 
 
 class Deployments:
-    """Every broker and service of the session: what has to be judged, shown on failure, and stopped."""
+    """Every broker and service of the session, to be judged, shown on failure, and stopped."""
 
     def __init__(self) -> None:
         self.ledgers: dict[Broker, Ledger] = {}
@@ -75,8 +75,9 @@ class Deployments:
         return problems
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """What to show of a failed test: its traffic and the logs of its processes. The rest of the traffic is not judged: that of a test that
-        makes load would take longer than the test may, and a report that is broken off ends the whole run."""
+        """The report of a failed test: its traffic and the logs of its processes. The rest of the traffic is not
+        judged: a judgement of a load test's traffic would take longer than the test may, and a report that is broken
+        off ends the whole run."""
         for broker in self.ledgers:
             if broker.running:
                 with suppress(AssertionError):
@@ -134,11 +135,12 @@ SECONDS = {
     "test_conformance.py": 25,
     "test_conformance_sdks.py": 20,
 }
-"""What takes longest, and about how many seconds on an idle machine. A test that is named here has deployments of its own."""
+"""The tests that take longest, each with its seconds on an idle machine. A test that is named here has deployments of
+its own."""
 
 
 def share(nodeid: str) -> str:
-    """What is played by one process: the tests of one file share its deployments and browsers."""
+    """The share of a test. A single process runs a share: the tests of a file share its deployments and browsers."""
     test = nodeid.partition("[")[0]
     return nodeid if test in SECONDS else test.partition("::")[0]
 
@@ -155,13 +157,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, so that in the end all processes are done at about the same time."""
+    """The longest shares begin first, so that in the end all processes are done at about the same time."""
     items.sort(key=lambda item: -SECONDS.get(share(item.nodeid).partition("[")[0], 0))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    _deployments.judge()  # what came late after the last test is not this one's
+    _deployments.judge()  # traffic that came late after the last test does not belong to this test
     _deployments.begin()
     return (yield)
 
@@ -184,7 +186,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 @pytest.fixture(scope="module")
 def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
-    """Makes a broker with `replicas` coordinators on one store, with the given flags, for this module alone."""
+    """Makes a broker with `replicas` coordinators on the same store, with the given flags, for this module alone."""
     brokers = []
 
     def make(replicas: int = 1, **options: Any) -> World:
@@ -218,7 +220,7 @@ def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
 
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """The deployment that most tests share: one coordinator, SQLite, every setting at its default."""
+    """The deployment that most tests share: a single coordinator, SQLite, every setting at its default."""
     directory = tmp_path_factory.mktemp("shared")
     broker = _deployments.broker(directory)
     yield World(broker, _deployments.service(broker, directory))
@@ -227,7 +229,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A deployment that checks tokens, for this module alone. Nobody taps it."""
+    """A deployment that checks tokens, for this module alone, without a tap."""
     directory = tmp_path_factory.mktemp("secure")
     broker = SecureBroker(directory)
     service = Service(broker.url, directory, token_file=str(broker.coordinator_token()))
@@ -263,7 +265,7 @@ def pushing(
 
 @pytest.fixture
 def push(pushing: Pushing) -> Iterator[Pushing]:
-    """The module's deployment with this test's own phones. What reached the providers must be as the contract has it."""
+    """The module's deployment with this test's own phones. All requests at the providers must meet the contract."""
     pushing.providers.problems.clear()
     for world in pushing.world.borrow():
         yield Pushing(world, pushing.gateway, pushing.providers)
@@ -272,7 +274,7 @@ def push(pushing: Pushing) -> Iterator[Pushing]:
 
 @pytest.fixture
 def providers(tmp_path: Path) -> Iterator[PushProviders]:
-    """Fake providers of this test alone. What reached them must be as the contract has it."""
+    """Fake providers of this test alone. All requests at the providers must meet the contract."""
     providers = PushProviders(tmp_path / "providers")
     yield providers
     providers.close()
@@ -280,7 +282,7 @@ def providers(tmp_path: Path) -> Iterator[PushProviders]:
 
 
 class Rig:
-    """Brokers and coordinators for one test, which may start, stop and kill them as it likes."""
+    """Brokers and coordinators of a single test, which may start, stop and kill these processes at will."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -293,7 +295,7 @@ class Rig:
         return broker
 
     def service(self, broker: Broker | str, name: str = "coordinator", **options: Any) -> Service:
-        """All services of a rig share one store."""
+        """All services of a rig share the same store."""
         return _deployments.service(broker, self._directory / "store", name=name, **options)
 
     def world(self, replicas: int = 1, **options: Any) -> World:
@@ -309,7 +311,7 @@ class Rig:
         return world
 
     def fleet(self, brokers: int, replicas: int = 1, **options: Any) -> Fleet:
-        """Brokers that know nothing of each other, with coordinators that serve all of them."""
+        """Brokers without a link between them, with coordinators that serve all brokers."""
         made = [self.broker() for _ in range(brokers)]
         url = ",".join(broker.url for broker in made)
         services = [self.service(url, f"coordinator-{number + 1}", **options) for number in range(replicas)]

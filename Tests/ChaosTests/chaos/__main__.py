@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def report(options: Options, result: Result) -> int:
-    """Prints what happened. Returns the exit status."""
+    """Prints how the run went. Returns the exit status."""
     print(result.verdict, end="")
     print(f"planned calls: {counts(result.kinds)}")
     print(f"injected: {counts(result.faults)}")
@@ -63,7 +63,8 @@ def report(options: Options, result: Result) -> int:
     if result.is_good and not result.unsettled:
         return 0
     if options.appendfsync == "everysec" and result.store_kills and options.store == "redis":
-        # What a store loses when it dies within a second of a write is not the service's to keep.
+        # A store that dies can lose the writes of its last second with `everysec`. The service cannot prevent that
+        # loss.
         print(f"appendfsync everysec, {result.store_kills} store kills: the violations above are what was lost")
         return 0
     return 1

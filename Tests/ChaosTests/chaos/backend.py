@@ -1,4 +1,4 @@
-"""The app's backend: it takes webhooks, refuses some, and knows what is missing."""
+"""The app's backend takes webhooks, refuses some webhooks, and knows the missing revisions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from harness.receiver import Receiver
 
 _REFUSED = 0.05
-"""Of all attempts: each is tried again."""
+"""The share of all attempts. The service tries each refused attempt again."""
 
 
 class Backend:
-    """An HTTPS server that verifies what comes. Of each call it keeps the highest revision and nothing more."""
+    """An HTTPS server that verifies incoming webhooks. The server keeps only the highest revision of each call."""
 
     def __init__(self, directory: Path, rng: random.Random) -> None:
         self._rng = rng
@@ -30,7 +30,7 @@ class Backend:
     def _judge(self, _id: str, body: dict[str, Any]) -> int:
         call, revision = body["data"]["callID"], body["data"]["revision"]
         with self._lock:
-            # What was verified is kept by nobody but this object: a run may last for hours.
+            # The receiver would keep all verified attempts, and a run may last for hours.
             self._receiver.attempts.clear()
             if self._rng.random() < _REFUSED:
                 return 503
@@ -43,7 +43,7 @@ class Backend:
             return 204
 
     def missing(self, calls: Mapping[str, dict[str, Any]]) -> list[str]:
-        """Of these calls, as devices have seen them."""
+        """The calls whose highest revision devices have seen and this backend has not received."""
         with self._lock:
             return [
                 f"{call}: {self._highest.get(call, 0)} of {seen['revision']}"
@@ -53,7 +53,7 @@ class Backend:
 
     @property
     def problems(self) -> list[str]:
-        """What came out of order, or was not signed as it has to be."""
+        """The webhooks that came out of order or without a valid signature."""
         return self._out_of_order + self._receiver.problems
 
     def stop(self) -> None:

@@ -1,7 +1,6 @@
-"""A process that does nothing but notice when the machine stands still: a sleep that takes too long, a slow write.
-
-Prints, for each time, since when (milliseconds since the epoch). It shares disk and processors with the service: what
-delays it would have delayed the service as well, through no fault of its own.
+"""A process that only notices when the machine stands still: a sleep that takes too long, a slow write. The process
+prints the beginning of each standstill (milliseconds since the epoch). The process shares disk and processors with the
+service: a delay of this process would have delayed the service as well, through no fault of the service.
 """
 
 import os

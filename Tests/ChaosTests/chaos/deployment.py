@@ -12,7 +12,8 @@ from typing import Any
 from harness import UNLIMITED, Broker, Child, RedisServer, Service, lab
 
 class _NoTap:
-    """The harness records all traffic for its tests; here the devices do, and a long run must not keep it all."""
+    """The harness records all traffic for its tests. In a chaos run the devices record the traffic, and a long run must
+    not keep all traffic in memory."""
 
     def connect(self, port: int) -> None: ...
     def disconnect(self) -> None: ...
@@ -50,7 +51,8 @@ class Deployment:
     ) -> None:
         names = [f"broker-{number + 1}" for number in range(brokers)]
         for part in (*names, "redis", "coordinators"):
-            # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
+            # A run begins with empty folders, also where an earlier run was kept: the same seed makes the same call
+            # ids.
             shutil.rmtree(directory / part, ignore_errors=True)
         self.brokers = [self._make_broker(directory / name) for name in names]
         self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
@@ -96,7 +98,7 @@ class Deployment:
         self._canary = Child([sys.executable, str(canary), str(self._canary_output.parent)], stdout=self._canary_output)
 
     def stalls(self) -> list[int]:
-        """Since when the machine stood still, of each time that it did since the last look."""
+        """The beginning of each standstill of the machine since the last look."""
         with self._canary_output.open() as output:
             output.seek(self._canary_offset)
             lines = output.read()

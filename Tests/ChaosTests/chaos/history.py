@@ -1,4 +1,4 @@
-"""What devices saw and what was done to the service, one JSON object a line, for `bellwire-lab check-history`."""
+"""The observations of devices and the faults of the service, a JSON object a line, for `bellwire-lab check-history`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def now_ms() -> int:
 
 
 class History:
-    """The file. Lines are in the order of their time: one thread writes them."""
+    """The file of the history. A single thread writes the lines, so the lines are in the order of their time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class History:
         self.write(kind, device=name, **fields)
 
     def fault_began(self, target: str, fault: str) -> None:
-        """Before the fault is made, so that nothing that follows from it comes earlier."""
+        """Written before the fault is made, so that no consequence of the fault has an earlier line."""
         self.write("faultBegan", target=target, fault=fault)
 
     def fault_ended(self, target: str) -> None:

@@ -1,4 +1,4 @@
-"""One MQTT connection of one device, driven by the loop, with a network that can be bad."""
+"""An MQTT connection of a device, driven by the loop, with a network that can be bad."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEEPALIVE_SECONDS = 30
 
 @dataclass
 class Trouble:
-    """What a bad network does to the messages of one device."""
+    """The harm of a bad network to the messages of a device."""
 
     loss: float = 0.0
     double: float = 0.0
@@ -30,7 +30,7 @@ class Trouble:
 
 
 class Link:
-    """A clean session with a will. It ends once, and tells that by `on_end`."""
+    """A clean session with a will. The link ends once, and tells its end by `on_end`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Link:
         self._on_message(bytes(message.payload))
 
     def publish(self, kind: str, topic: str, payload: bytes) -> None:
-        """Sends now, or as the trouble has it: later, twice or never."""
+        """Sends the message now; under trouble the message may go later, go twice or be lost."""
         trouble = self.trouble
         if not trouble:
             self._send(kind, topic, payload)
@@ -145,6 +145,6 @@ class Link:
             self._loop.forget(sock)
             self._socket = None
             self._client.on_socket_close = None
-            # paho closes it when the client is collected; the broker must see the end at once.
+            # paho closes the socket only when the client object is collected; the broker must see the end at once.
             sock.close()
         self._on_end()

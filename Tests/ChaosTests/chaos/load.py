@@ -1,4 +1,4 @@
-"""People who call each other, and what is known of their calls."""
+"""People who call each other, and the known state of their calls."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from .plan import Act, People, Plan, Planner
 
 Body = dict[str, Any]
 _LONGEST_CALL = 12.0
-"""Seconds after which somebody ends an advanced call, so that calls do not pile up."""
+"""Seconds after which a member ends an advanced call, so that calls do not pile up."""
 _REMEMBERED = 90_000
-"""Milliseconds for which a call that is over is remembered, for the audit at the end."""
+"""Milliseconds for which the load remembers an ended call, for the audit at the end."""
 
 
 class Load:
-    """Makes calls at a steady rate and lets people act by plan. Keeps the latest view of each call that anybody had."""
+    """Makes calls at a steady rate and lets people act by plan. Keeps the latest view that any device had of each
+    call."""
 
     def __init__(self, loop: Loop, rng: random.Random, people: People, rate: float) -> None:
         self.kinds: Counter[str] = Counter()
@@ -59,13 +60,13 @@ class Load:
         self._loop.after(self._rng.expovariate(self._rate), self._next_call)
 
     def _next_message(self) -> None:
-        """Half as many peer messages as calls, some of them to users whose devices come and go."""
+        """Sends half as many peer messages as calls. The devices of some recipients come and go."""
         if self._is_stopped:
             return
         rng = self._rng
         sender, to = rng.sample(sorted(self._people.devices), 2)
         if rng.random() < 0.15:
-            to = "nobody"  # who has no device: it expires
+            to = "nobody"  # this user has no device, so the message expires
         phone = self.phones[sender, rng.choice(self._people.devices[sender])]
         self._messages += 1
         self.kinds["message"] += 1
@@ -128,20 +129,21 @@ class Load:
             phone.drop(self._rng.choice([0.3, self._rng.uniform(1, 5)]))
         else:
             is_late = not act.is_blind and self.is_over(plan.call)
-            # One request at a time on a call (§2); only the fast cancel may overtake its invite.
+            # A device has a single request at a time on a call (§2); only the early cancel may overtake its invite.
             if is_late or (phone.is_busy(plan.call) and plan.kind != "fast"):
                 return
             phone.request(f"call.{act.what}", callID=plan.call, double_after=act.double_after, **act.fields)
 
     def _phone(self, act: Act, plan: Plan) -> Phone:
-        """The device of the act; without one, where the user is in the call, else the first."""
+        """The device of the act. Without a named device, the user acts at the device that is in the call, or else at
+        the first device."""
         call = self.latest.get(plan.call)
         own = member(call, act.user) if call else None
         device = act.device or (own or {}).get("device") or self._people.devices[act.user][0]
         return self.phones[act.user, device]
 
     def end(self, identity: str) -> None:
-        """Somebody who is in an advanced call ends it."""
+        """An accepted member of an advanced call ends the call."""
         call = self.latest.get(identity)
         if not call or call["state"] == "ended" or call["mode"] != "advanced":
             return
@@ -151,7 +153,7 @@ class Load:
                 phone.request("call.end", callID=identity)
                 return
 
-    # What is known
+    # State of the calls
 
     def is_over(self, identity: str) -> bool:
         call = self.latest.get(identity)
@@ -169,12 +171,12 @@ class Load:
 
     @property
     def are_all_told(self) -> bool:
-        """Roughly what the checker will judge: here it only ends the waiting early."""
+        """Roughly the checker's judgement; here the judgement only ends the waiting early."""
         return not any(phone.is_waiting for phone in self.phones.values()) and not self.untold
 
     @property
     def untold(self) -> list[str]:
-        """Devices that are still to learn something, and of which call."""
+        """The devices that have not been told of a change, each with its call."""
         return [
             f"{entry['userID']}/{device} of {call['callID']}"
             for call in self.latest.values()

@@ -1,4 +1,4 @@
-"""One thread, many sockets, one queue of things to do: everything in a chaos run happens in here, in turn."""
+"""A single thread with many sockets and a queue of actions: all work of a chaos run happens in this loop, in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Timer:
-    """Something to be done at a moment, unless it is cancelled before."""
+    """An action at a moment, unless the timer is cancelled before."""
 
     __slots__ = ("action", "cancelled")
 
@@ -24,7 +24,7 @@ class Timer:
 
 
 class Loop:
-    """`after` schedules, `watch` reacts to a socket, `run_until` does it all until a condition holds."""
+    """`after` schedules an action, `watch` reacts to a socket, `run_until` serves both until a condition holds."""
 
     _LONGEST_WAIT = 0.02
 
@@ -39,7 +39,7 @@ class Loop:
         return timer
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
-        """For the life of the loop."""
+        """Repeats the action for the life of the loop."""
 
         def again() -> None:
             action()
@@ -71,7 +71,7 @@ class Loop:
         if self._queue:
             wait = max(0.0, min(wait, self._queue[0][0] - time.monotonic()))
         for key, _ in self._selector.select(wait):
-            # A socket that was closed meanwhile by what another one brought has no key any more.
+            # The data of another socket may have closed this socket meanwhile; a closed socket has no key any more.
             if self._selector.get_map().get(key.fd) is key:
                 key.data()
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The one who makes faults. Everything is drawn from the seed; storms and calms take turns."""
+"""The nemesis makes faults. The seed determines every draw; storms and calms take turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .loop import Loop
 from .phone import Phone
 
 _READY_TWICE = 2
-"""A coordinator that wakes from a freeze may still say that it is ready: it must say so twice, a pause apart."""
+"""A coordinator that wakes from a freeze may still report that it is ready: two reports, a pause apart, are
+necessary."""
 _POLL = 0.15
 
 
@@ -35,13 +36,13 @@ class Nemesis:
         phones: list[Phone],
         is_alone: bool = False,
     ) -> None:
-        """With `is_alone` there are no faults but bad networks: what is wrong then is not the nemesis's doing."""
+        """With `is_alone` the only faults are bad networks: the nemesis does not cause any other problem then."""
         self.injected: Counter[str] = Counter()
         self.store_kills = 0
         self._loop, self._history, self._rng = loop, history, rng
         self._deployment, self._phones = deployment, phones
         self._down: dict[str, Callable[[], None]] = {}
-        """How to heal each target that is down."""
+        """For each target that is down, the action that heals the target."""
         self._recovering: dict[str, int] = {}
         self._is_stopped = False
         self._storm_until = 0.0
@@ -81,7 +82,7 @@ class Nemesis:
             self._rng.choices([fault for _, fault in self._faults], weights)[0]()
 
     def stop(self) -> None:
-        """Ends all faults. `is_quiet` tells when everything serves again."""
+        """Ends all faults. `is_quiet` tells when all targets serve again."""
         self._is_stopped = True
         for heal in list(self._down.values()):
             heal()
@@ -124,7 +125,7 @@ class Nemesis:
 
     def _some_coordinator(self) -> Service | None:
         free = [c for c in self._deployment.coordinators if self._is_free(c.log.stem)]
-        # Mostly somebody is left to take over.
+        # In most cases another coordinator is left to take over.
         if not free or (len(free) == 1 and self._rng.random() < 0.7):
             return None
         return self._rng.choice(free)
@@ -165,12 +166,12 @@ class Nemesis:
             os.kill(coordinator.pid, signal.SIGSTOP)
 
     def _are_coordinators_ready(self) -> bool:
-        """Those that are not down themselves."""
+        """Whether the coordinators that are not down themselves are ready."""
         up = [c for c in self._deployment.coordinators if self._is_free(c.log.stem)]
         return all(coordinator.status("/readyz") == 200 for coordinator in up)
 
     def _are_brokers_served(self) -> bool:
-        """By every coordinator that is not down itself."""
+        """Whether every coordinator that is not down itself serves the brokers."""
         up = [c for c in self._deployment.coordinators if self._is_free(c.log.stem)]
         return all(set(json.loads(c.get("/readyz")[1] or "{}").get("brokers", {"": ""}).values()) == {"serving"} for c in up)
 
@@ -182,7 +183,7 @@ class Nemesis:
                 broker.start()
                 self._end_when("broker", self._are_brokers_served)
 
-            # Of several brokers one may be away for long.
+            # A broker of several may be away for long.
             longest = 1.0 if len(self._deployment.brokers) == 1 else 8.0
             self._begin("broker", "killed", "broker restarted", heal, self._rng.uniform(0.05, longest))
             broker.stop()

@@ -1,4 +1,5 @@
-"""A device of the conformance suite, driven by the loop: it resends, comes back by itself, and tells what it sees as it comes."""
+"""A device of the conformance suite, driven by the loop: the phone resends, comes back by itself, and tells its
+observations at once."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Body = dict[str, Any]
 
 
 class Listener(Protocol):
-    """Who decides what the people at the phones do."""
+    """A listener decides how the people at the phones act."""
 
     def saw(self, phone: Phone, call: Body) -> None: ...
     def rang(self, phone: Phone, event: Body) -> None: ...
@@ -39,7 +40,8 @@ class Pending:
 
 
 class Phone(Endpoint):
-    """One device of one user. `online` and `offline` say what its owner wants; the network may have it otherwise."""
+    """A device of a user. `online` and `offline` say the wish of the device's owner; the network may prevent the
+    wish."""
 
     def __init__(
         self,
@@ -59,10 +61,10 @@ class Phone(Endpoint):
         self.is_wanted = False
         self.welcomed_at = 0
         self.views: dict[str, Body] = {}
-        """The calls as this device had them last in this session, as event or response."""
+        """The last state of each call that this device had in this session, from an event or a response."""
         self.requests_sent = 0
         self.shown: list[str] = []
-        """Peer messages that it showed its user, each once."""
+        """Peer messages that the phone showed its user, each once."""
         self.unreceipted: dict[tuple[str, str], Body] = {}
         """Requests of messages that the service took, by recipient and id, while there is no receipt."""
         self.trouble: Trouble | None = None
@@ -125,7 +127,7 @@ class Phone(Endpoint):
         if not self._is_ready or not self._link:
             return
         self._link.publish("presented", self.presence_topic, self.presence(True))
-        # The last pause repeats until somebody answers.
+        # The last pause repeats until a welcome comes.
         pause = backoff.pop(0) if len(backoff) > 1 else backoff[0]
         if self._presence_timer:
             self._presence_timer.cancel()
@@ -168,7 +170,8 @@ class Phone(Endpoint):
         return bool(self._pending)
 
     def is_busy(self, call: str) -> bool:
-        """It waits for the response to a request on this call, so it must not send the next one (§2)."""
+        """The phone waits for the response to a request on this call, so the phone must not send the next request
+        (§2)."""
         return any(pending.body.get("callID") == call for pending in self._pending.values())
 
     def request(
@@ -199,7 +202,7 @@ class Phone(Endpoint):
         self.request("message.send", done, double_after=double_after, **body)
 
     def ask_for_receipts(self) -> None:
-        """Repeats the requests of messages without a receipt: the response tells what became of them (§2)."""
+        """Repeats the requests of messages without a receipt: each response tells the fate of its message (§2)."""
         for body in list(self.unreceipted.values()):
             self.repeat(body, partial(self._sent_message, body=body))
 
@@ -262,17 +265,17 @@ class Phone(Endpoint):
                     if "call" in body:
                         self._learn(body["call"])
                 elif body["error"]["code"] in TEMPORARY:
-                    return  # it is sent again, with the same id, as if nothing had come
+                    return  # the phone sends the request again, with the same id, as if no response had come
                 self._answered(body["id"], body)
 
     def _refused(self, error: Body) -> None:
-        """A session that is over needs another connection (§1). Nobody else has this device's id: a newer session at another
-        broker is one of its own, which came late."""
+        """A session that is over needs another connection (§1). No other device has this device's id: a newer session
+        at another broker is a session of this device that came late."""
         if error["code"] == "sessionOver" and error.get("session") == self.session and self._link:
             self._link.drop()
 
     def _received_message(self, body: Body) -> None:
-        # A device drops a message that it has had (§2). Ids come again only long after.
+        # A device drops a message that the device has had (§2). Message ids come again only long after.
         if body["messageID"] not in self.shown:
             self.shown = [*self.shown[-500:], body["messageID"]]
 

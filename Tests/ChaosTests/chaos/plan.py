@@ -1,4 +1,4 @@
-"""What people do with one call: drawn from the seed before it is made."""
+"""The acts of people in a call, drawn from the seed before the call is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that somebody does, `after` seconds after its cause."""
+    """An act of a user, `after` seconds after its cause."""
 
     what: str
     """`accept`, `reject`, `cancel`, `join`, `quit`, `end`, `add`, `logout`, `drop`."""
@@ -19,13 +19,13 @@ class Act:
     """None: wherever the user is in the call, else any."""
     fields: dict[str, Any] = field(default_factory=dict)
     is_blind: bool = False
-    """Done even when the device knows that it is too late: the race is on purpose."""
+    """The device acts even when the device knows that the act is too late: the race is on purpose."""
     double_after: float | None = None
 
 
 @dataclass
 class Plan:
-    """One call from its invitation to its end."""
+    """A call from its invitation to its end."""
 
     call: str
     kind: str
@@ -35,7 +35,7 @@ class Plan:
     answers: list[Act] = field(default_factory=list)
     """Done when the device rings."""
     by_inviter: list[Act] = field(default_factory=list)
-    """Done after the invitation was sent, or before it with a negative `after`."""
+    """Done after the invitation was sent, or before the invitation with a negative `after`."""
     afterwards: list[Act] = field(default_factory=list)
     """Done after the first accept of an advanced call was seen."""
     double_after: float | None = None
@@ -63,7 +63,7 @@ class Planner:
         self._count = 0
 
     def draw(self) -> list[Plan]:
-        """One call, or the two of a glare."""
+        """Draws a single call, or the two calls of a glare."""
         rng = self._rng
         kinds = [
             (10, self._answered),
@@ -82,7 +82,7 @@ class Planner:
             return self._glare()
         return [rng.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()]
 
-    # What plans are made of
+    # Parts of plans
 
     def _plan(self, kind: str, invitees: int = 1, **invite: Any) -> Plan:
         rng = self._rng
@@ -107,7 +107,7 @@ class Planner:
         return self._rng.choice(self._people.devices[user])
 
     def _soon(self) -> float:
-        """How long people take; often no time at all, where races are."""
+        """The seconds that people take; often zero, since races happen without a pause."""
         return self._rng.choice([0, self._rng.uniform(0, 0.05), self._rng.uniform(0.2, 3)])
 
     def _answer(self, user: str, what: str | None = None, **act: Any) -> Act:
@@ -122,7 +122,7 @@ class Planner:
         }
         return Act(what, user=user, **(given | act))
 
-    # One to one
+    # Calls with a single invitee
 
     def _answered(self) -> Plan:
         plan = self._plan("answered")
@@ -165,7 +165,7 @@ class Planner:
         return plan
 
     def _fast_cancel(self) -> Plan:
-        """The cancel is sent before the invite, or right behind it."""
+        """The cancel is sent before the invite, or right behind the invite."""
         plan = self._plan("fast")
         after = self._rng.choice([-0.05, 0.0, 0.001])
         plan.by_inviter = [Act("cancel", after, plan.inviter, plan.device, is_blind=True)]
@@ -233,7 +233,7 @@ class Planner:
         if rng.random() < 0.3:
             stranger = rng.choice(sorted(set(self._people.devices) - set(everybody)))
             plan.afterwards.append(Act("join", rng.uniform(0, 3), stranger, is_blind=True))
-        # Most calls are ended by somebody, some by two at once; the others die out.
+        # A member ends most calls, two members end some calls at once, and the other calls die out.
         for _ in range(rng.choice([0, 1, 1, 2])):
             plan.afterwards.append(
                 Act("end", rng.choice([3.0, rng.uniform(1, 6)]), rng.choice(everybody), is_blind=True)

@@ -1,4 +1,4 @@
-"""One run: load and faults for a while, then peace, an audit, and the judgement."""
+"""A run: load and faults for a while, then peace, an audit, and the judgement."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _HEALING, _ENDING, _TELLING, _ASKING = 45, 40, 20, 20
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is made of."""
+    """The options of a run."""
 
     seconds: float
     seed: int
     coordinators: int = 3
     brokers: int = 1
     qos: int | None = None
-    """Of all messages; None: each device draws its own, and coordinators publish with 0 and 1 in turn."""
+    """The QoS of all messages. With None each device draws its own, and coordinators publish with 0 and 1 in turn."""
     store: str = "redis"
     appendfsync: str = "always"
     rate: float = 8.0
@@ -43,12 +43,12 @@ class Options:
     fault: str | None = None
     is_calm: bool = False
     patience: float = 1.0
-    """By which the bounds of settling are multiplied."""
+    """The factor that multiplies the bounds of settling."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run went."""
+    """The result of a run."""
 
     history: Path
     verdict: str
@@ -62,7 +62,7 @@ class Result:
 
 
 class Run:
-    """Owns the processes and phones of one run."""
+    """Owns the processes and phones of a run."""
 
     def __init__(self, options: Options, directory: Path) -> None:
         self._options = options
@@ -145,7 +145,7 @@ class Run:
         )
 
     def _phone(self, user: str, device: str, presence: bool = True, listener: Listener | None = None) -> Phone:
-        """`listener`: who decides what its owner does; the load unless another is named."""
+        """`listener` decides how the phone's owner acts; by default the listener is the load."""
         rng = random.Random(self._network.random())
         brokers = [
             Broker.at(broker.url, None, partial(broker.password, device=device)) for broker in self._deployment.brokers
@@ -166,7 +166,7 @@ class Run:
             self._unsettled.append(f"not within {seconds:g} s: {what}")
 
     def _settle(self) -> None:
-        """Everybody comes online, calls end, everybody is told. Then the audit."""
+        """Brings all devices online, ends the calls, and waits until all devices are told. Then the audit follows."""
         phones = list(self._load.phones.values())
         for phone in phones:
             phone.online()
@@ -184,7 +184,8 @@ class Run:
             self._unsettled += [f"webhooks missing: {call}" for call in self._backend.missing(self._load.latest)]
 
     def _end_calls(self) -> bool:
-        """Ends what is live, and asks: of a call that ended while its members were offline nobody is told."""
+        """Ends the live calls and asks for them: devices are not told of a call that ended while its members were
+        offline."""
         live = self._load.live
         if live and time.monotonic() > self._ended_at + 1:
             self._ended_at = time.monotonic()
@@ -202,7 +203,7 @@ class Run:
         self._auditors[user].request("call.get", callID=call)
 
     def _audit(self) -> None:
-        """Asks for every call of the last minutes: what was seen must still be there."""
+        """Asks for every call of the last minutes: a call that a device saw must still be there."""
         for call in list(self._load.latest):
             self._ask(call)
         self._wait(lambda: not any(a.is_waiting for a in self._auditors.values()), _ASKING, "the audit is answered")

@@ -1,8 +1,7 @@
-"""Shows that the checker catches a broken service: each fault in a run of its own, side by side. Redis does not wait for
-the disk: no fault here is about the disk, and a disk that stands still would fail each run.
-
-The service without a fault plays afterwards: what the others take of the processors would make it late. It settles as soon as it can, and
-has the usual time for it; a broken one cannot settle, and is given less.
+"""Shows that the checker catches a broken service: each fault has a run of its own, side by side. Redis does not wait
+for the disk: no fault here is about the disk, and a disk that stands still would fail each run.
+The run without a fault comes afterwards: the other runs take processor time and would make its service late. That run
+ends as soon as the service has settled, within the usual time. A broken service cannot settle and gets less time.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ EXPECTED = {
     "no-resend": {"notTold"},
     "lost-timer": {"neverEnded"},
 }
-"""Of each fault, the invariants of which at least one must be broken."""
+"""For each fault, the invariants of which the run must break at least one."""
 _SECONDS = "15"
 _LONGEST = 200
-"""Seconds that a run may take with its settling, which cannot settle."""
+"""The longest time in seconds of a run with its settling, since a broken service cannot settle."""
 
 
 def self_test(directory: Path, seed: int) -> int:
-    """The exit status: 0 when every fault was caught, and a service without one was not blamed."""
+    """The exit status: 0 when the checker caught every fault and did not blame a service without a fault."""
     runs = {fault: _start(directory / fault, seed, ["--fault", fault, "--patience", "0.3"]) for fault in EXPECTED}
     verdicts = [_judge(fault, process) for fault, process in runs.items()]
     verdicts.append(_judge("none", _start(directory / "none", seed, ["--calm"])))

@@ -1,9 +1,10 @@
-"""What the integration tests stand on: a broker, the service, phones, and the contract that all traffic must meet."""
+"""The foundation of the integration tests: a broker, the service, phones, and the contract that all traffic must
+meet."""
 
 import sys
 from pathlib import Path
 
-# The device, and what else the conformance suite has of its own, stand there.
+# The package `conformance`, with the device and other parts of the suite, is in this folder.
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from conformance.client import Message, Request, decode_level, encode, encode_user, stop_loop

@@ -1,4 +1,5 @@
-"""Rules of accessibility for a page as it stands: names, roles, references, headings, contrast. What breaks them is told in words."""
+"""Rules of accessibility for a page as it stands: names, roles, references, headings, contrast. Each broken rule is
+told in words."""
 
 from __future__ import annotations
 
@@ -101,11 +102,11 @@ for (const element of document.querySelectorAll("button, input")) {
 if (document.documentElement.scrollWidth > document.documentElement.clientWidth + 1) problems.push("the page is wider than its window");
 return problems;
 """
-"""A script that returns what is wrong."""
+"""A script that returns the broken rules."""
 
 
 def check_rules(page: Page, where: str) -> None:
-    """Also on a dark page, and on a narrow one."""
+    """Checks the page as it is, dark, and narrow."""
     problems = page.js(RULES)
     with page.dark():
         problems += [f"{problem} (dark)" for problem in page.js(RULES)]

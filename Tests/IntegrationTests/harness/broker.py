@@ -17,7 +17,7 @@ persistence false
 log_dest stderr
 log_timestamp_format %H:%M:%S
 """
-"""What every broker of the tests has."""
+"""The settings of every broker of the tests."""
 
 _BOUNDS = """\
 set_tcp_nodelay true
@@ -27,7 +27,7 @@ max_inflight_bytes 4194304
 max_queued_bytes 67108864
 memory_limit 1073741824
 """
-"""As `bellwire dev` has them: a tap listens for everybody."""
+"""The bounds of the broker of `bellwire dev`, since a tap receives the messages of all devices."""
 
 _CONFIGURATION = """\
 {user}
@@ -41,7 +41,7 @@ protocol websockets
 
 
 class Broker:
-    """mosquitto with an MQTT and a WebSocket listener, and a tap that records all that goes through it."""
+    """mosquitto with an MQTT and a WebSocket listener, and a tap that records all traffic."""
 
     def __init__(self, directory: Path, start: bool = True) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Broker:
         return f"mqtt://127.0.0.1:{self.port}"
 
     def password(self, user: str, device: str) -> str | None:
-        """What a device shows when it connects: nothing, since this broker lets everybody in."""
+        """The password of a device: None, since this broker accepts every device."""
         return None
 
     @property
@@ -67,7 +67,7 @@ class Broker:
         return self._child is not None and self._child.running
 
     def start(self) -> None:
-        """Starts it on its ports (a restart keeps them) and waits until it listens."""
+        """Starts the broker on its ports (a restart keeps the ports) and waits until the broker listens."""
         configuration = self.directory / "mosquitto.conf"
         configuration.write_text(self._configuration())
         child = Child(["mosquitto", "-c", str(configuration)], stdout=self.log)
@@ -102,7 +102,7 @@ class Broker:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """It reads and writes nothing, while its sockets stay open."""
+        """Keeps the broker from reading and writing, while its sockets stay open."""
         assert self._child is not None
         self._child.signal(signal.SIGSTOP)
         try:
@@ -117,7 +117,7 @@ class Broker:
         self._child = None
 
     def terminate(self) -> None:
-        """Stops it in order: it says goodbye to its clients."""
+        """Stops the broker in order: the broker says goodbye to its clients."""
         assert self._child is not None
         self.tap.disconnect()
         self._child.terminate()

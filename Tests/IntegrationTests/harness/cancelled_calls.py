@@ -14,8 +14,8 @@ AGAIN = 0.2
 
 
 class CancelledCalls:
-    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and when an answer came. `users`: one pair of
-    exactly these users instead, whose calls have ids from `new_id`."""
+    """Pairs that begin and cancel calls without a pause. Remembers each answered call, and the time of each answer.
+    `users`: a single pair of exactly these users instead, whose calls have ids from `new_id`."""
 
     def __init__(
         self, world: World, pairs: int = 3, users: tuple[str, str] | None = None, new_id: Callable[[], str] = call_id

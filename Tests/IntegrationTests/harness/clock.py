@@ -1,4 +1,4 @@
-"""A machine whose wall clock somebody sets, for one process."""
+"""A machine for a single process, with a wall clock that a test sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).with_name("stepped_clock.c")
 
 
 class SteppedClock:
-    """Shows a process another wall clock than the machine's. The clocks that nobody can set stay as they are."""
+    """Shows a process another wall clock than the machine's. The clocks that a user cannot set stay as they are."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The conformance suite, as a stranger runs it (conformance/README.md)."""
+"""Runs the conformance suite as a stranger does (conformance/README.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def deployment(directory: Path, store: str, replicas: int = 1, **flags: str) -> 
 
 @contextmanager
 def fleet(directory: Path, store: str, count: int, replicas: int = 1, **flags: str) -> Iterator[list[Broker]]:
-    """Brokers that know nothing of each other, and their coordinators."""
+    """Brokers without a link between them, and their coordinators."""
     brokers = [Broker(directory / f"broker-{number}") for number in range(count)]
     urls = ",".join(broker.url for broker in brokers)
     services = [
@@ -56,7 +56,7 @@ def fleet(directory: Path, store: str, count: int, replicas: int = 1, **flags: s
 
 
 def told(timers: dict[str, str]) -> list[str]:
-    """As options of the suite."""
+    """The timers as options of the suite."""
     return [f"--{name.replace('_', '-')}={timers[name].removesuffix('s')}" for name in TOLD]
 
 
@@ -67,7 +67,8 @@ def check(broker: Broker | Sequence[Broker], *options: str) -> str:
         # The first run makes a virtual environment: not two at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run([suite, "--list"], check=True, capture_output=True)
-    # Other tests run at the same time: fewer at once, so that none runs out of its short timers, and what should come at once may take longer.
+    # Other tests run at the same time. Fewer scenarios run at once, so that no scenario runs out of its short timers,
+    # and an immediate message may take longer.
     brokers = [broker] if isinstance(broker, Broker) else broker
     command = [suite, "--broker", ",".join(broker.url for broker in brokers), "--parallel", "10", "--patience", "15", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
@@ -79,7 +80,7 @@ def check(broker: Broker | Sequence[Broker], *options: str) -> str:
 
 @contextmanager
 def whole_deployment(directory: Path) -> Iterator[tuple[Broker, list[str]]]:
-    """With short timers, push and a gateway, and the suite's options for them."""
+    """A deployment with short timers, push and a gateway, and the suite's options for these parts."""
     providers = PushProviders(directory / "providers")
     settings = str(providers.settings())
     try:

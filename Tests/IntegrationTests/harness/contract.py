@@ -13,7 +13,8 @@ from conformance.contract import schema
 _REMEMBERED = 8192
 _IDS = re.compile(r'"(id|callID|messageID|session)":"[A-Za-z0-9_-]{1,64}"')
 _NUMBERS = re.compile(r'(?<=-)[0-9a-f]{8}(?=")|(?<=:)[0-9]{13}(?=[,}])')
-"""Ids that are well-formed, the ends of the names that `World.user` makes, and times: no schema tells one from another."""
+"""Patterns of well-formed ids, of the ends of the names that `World.user` makes, and of times: no schema tells two such
+values apart."""
 
 
 class Contract:
@@ -29,8 +30,9 @@ class Contract:
         return Contract(path)
 
     def violation(self, name: str, message: Any) -> str | None:
-        """What is wrong with `message`, None when it meets the schema of this name. Of messages that differ only in ids and times the first
-        is judged: to judge each took most of the processor time of the tests."""
+        """The problem of `message`, or None when the message meets the schema of this name. Of messages that differ
+        only in ids and times, only the first is judged: a judgement of each message took most of the processor time of
+        the tests."""
         text = json.dumps(message, separators=(",", ":"))
         if self._is_valid(name, _NUMBERS.sub(_alike, _IDS.sub(r'"\1":"x"', text))):
             return None
