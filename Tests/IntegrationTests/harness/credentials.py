@@ -13,7 +13,7 @@ from .service import PROJECT
 
 
 def make_certificates(directory: Path, *hosts: str) -> None:
-    """An authority and what a server needs to be known by it: `ca.crt`, `broker.crt`, `broker.key`."""
+    """An authority and the files of a server that the authority vouches for: `ca.crt`, `broker.crt`, `broker.key`."""
     subprocess.run([PROJECT / "scripts/dev-certs", directory, *hosts], check=True, capture_output=True)
 
 

@@ -1,4 +1,5 @@
-"""A device of the tests: the one of the conformance suite, at a broker of the tests. It is written apart from the project's own SDK."""
+"""A device of the tests: the conformance suite's device, at a broker of the tests. The suite's device shares no code
+with the project's own SDK."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PATIENCE, _ANSWER_PATIENCE = 3, 10
 
 
 class Device(client.Device):
-    """It waits for no PUBACK, so that two devices can ask at the same instant."""
+    """The device does not wait for a PUBACK, so that two devices can ask at the same instant."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Device(client.Device):
         root: str = ROOT,
         port: int | None = None,
     ) -> None:
-        """`port`: where it connects, if not to the broker itself."""
+        """`port`: the port to which the device connects, unless the device connects to the broker itself."""
         self._tapped = broker
         scheme, own_port = ("mqtt", broker.port) if transport == "tcp" else ("ws", broker.web_port)
         url = f"{scheme}://127.0.0.1:{port or own_port}"
@@ -57,5 +58,6 @@ class Device(client.Device):
         return self._make(body, correlation)
 
     def invite(self, *invitees: client.Device | str, **fields: Any) -> str:
-        """Places a call, once, also where it is told to wait; its id."""
+        """Makes a single attempt to place a call, even when the service tells the device to wait; returns the call's
+        id."""
         return self.ok("call.invite", invitees=client.users(*invitees), **fields)["callID"]

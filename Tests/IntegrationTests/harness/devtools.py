@@ -1,4 +1,5 @@
-"""What Selenium does not reach of a Chromium: its service workers, and pushes to them, by the DevTools protocol."""
+"""The parts of a Chromium that Selenium does not reach, by the DevTools protocol: service workers, and pushes to
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 from .page import Browser
 
 try:
-    import websocket  # Selenium's own.
+    import websocket  # Selenium brings this package.
 except ImportError:  # pragma: no cover
     websocket = None  # type: ignore[assignment]
 
@@ -27,11 +28,11 @@ _COUNTING = """
     }
     return self.testShown;
 """
-"""In a worker: how many notifications it has shown, from the first time this is asked."""
+"""Code for a worker: the number of notifications that the worker has shown since this code ran first."""
 
 
 class DevTools:
-    """One connection to a browser."""
+    """A connection to a browser."""
 
     def __init__(self, browser: Browser) -> None:
         address = browser.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
@@ -54,7 +55,7 @@ class DevTools:
                 self._events.append(answer)
 
     def event(self, method: str, session: str, matches: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first such event that has not been asked for."""
+        """The first such event that has not been returned before."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             while self._events:
@@ -67,7 +68,7 @@ class DevTools:
         raise AssertionError(f"no {method} within {_PATIENCE} s")
 
     def forget(self) -> None:
-        """The events so far."""
+        """Forgets the events so far."""
         self._events.clear()
 
     def attach(self, target: str) -> str:
@@ -82,12 +83,12 @@ class DevTools:
 
 
 class WorkerTools:
-    """The service worker of one origin: what its browser's push service would do, and what it shows."""
+    """The service worker of an origin: the push service's side, and the notifications that the worker shows."""
 
     def __init__(self, tools: DevTools, origin: str) -> None:
         self._tools = tools
         self.origin = origin
-        # Of any tab: those of the origin may be closed.
+        # A blank tab, since the tabs of the origin may be closed.
         blank = tools.command("Target.createTarget", url="about:blank", background=True)["targetId"]
         self._blank = blank
         self.session = tools.attach(blank)
@@ -96,10 +97,10 @@ class WorkerTools:
         tools.command("ServiceWorker.enable", self.session)
 
     def _registration(self) -> str:
-        """Of the one worker that is registered; those of former tests may still be about to end."""
+        """The id of the only registered worker; the workers of former tests may still be about to end."""
         self._tools.command("ServiceWorker.disable", self.session)
         self._tools.forget()
-        # It then tells of all that there are.
+        # Chromium then reports all registrations.
         self._tools.command("ServiceWorker.enable", self.session)
 
         def living(told: dict[str, Any]) -> list[str]:
@@ -121,7 +122,7 @@ class WorkerTools:
         return targets(self._tools.event("ServiceWorker.workerVersionUpdated", self.session, lambda told: bool(targets(told))))[0]
 
     def push(self, data: str) -> None:
-        """As it comes out of the push service, decrypted; returns once it is on its way to the worker."""
+        """Delivers a push as the push service does, decrypted; returns once the push is on its way to the worker."""
         self._shown = self.run(_COUNTING)
         number = self._registration()
         self._tools.command(
@@ -129,7 +130,7 @@ class WorkerTools:
         )
 
     def run(self, code: str) -> Any:
-        """`code`, the body of an async function, in the worker."""
+        """Runs `code`, the body of an async function, in the worker."""
         self._tools.command("ServiceWorker.startWorker", self.session, scopeURL=f"{self.origin}/")
         if self._worker is None or self._worker[0] not in self._tools.targets("service_worker", self.origin):
             running = self._running()
@@ -141,28 +142,29 @@ class WorkerTools:
         return answer["result"].get("value")
 
     def has_shown(self) -> bool:
-        """Whether what was pushed last has shown something."""
+        """Whether the worker has shown a notification after the last push."""
         return self.run(_COUNTING) > self._shown
 
     def notifications(self) -> list[dict[str, Any]]:
-        """Not to be asked for while one is on its way: it would be lost at times, most likely since Chromium forgets what it has
-        noted and not yet displayed."""
+        """A test must not ask while a notification is on its way: the notification would be lost at times, most likely
+        since Chromium forgets a notification that Chromium has noted and not yet displayed."""
         return self.run(
             "return (await self.registration.getNotifications()).map(({title, body, tag, silent, requireInteraction, actions}) =>"
             "({title, body, tag, silent, requireInteraction, actions: actions.map(({action}) => action)}))"
         )
 
     def click(self, tag: str, action: str) -> None:
-        """As a person does; but no browser lets a worker open or focus a page for a click that a script makes."""
+        """Clicks as a person does; but no browser lets a worker open or focus a page for a click that a script
+        makes."""
         self.run(
             f"const [notification] = await self.registration.getNotifications({{tag: {json.dumps(tag)}}});"
             f"self.dispatchEvent(new NotificationEvent('notificationclick', {{notification, action: {json.dumps(action)}}}));"
         )
 
     def close(self) -> None:
-        """And the origin is forgotten: another test begins without a worker."""
+        """Makes the browser forget the origin as well: another test begins without a worker."""
         if self._worker is not None:
-            # As long as it is watched it lives on, whatever becomes of its registration.
+            # A watched worker lives on, even when its registration ends.
             self._tools.command("Target.detachFromTarget", sessionId=self._worker[1])
         self._tools.command("ServiceWorker.unregister", self.session, scopeURL=f"{self.origin}/")
         self._tools.command("Storage.clearDataForOrigin", self.session, origin=self.origin, storageTypes="all")

@@ -1,4 +1,4 @@
-"""The documents of the repository, as paths from its root, and what the commands in them may name."""
+"""The documents of the repository, as paths from its root, and the names that commands in the documents may use."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def options(words: str) -> list[str]:
 
 @cache
 def help_of(program: str, *words: str) -> str:
-    """What `bellwire` or `bellwire-lab` says of itself, or of a command."""
+    """The help of `bellwire` or `bellwire-lab`, or of a command."""
     path = Path(executable()).with_name(program)
     return run(*words, "--help", program=str(path)).stdout
 
 
 def unknown_options(script: Path, words: str) -> list[str]:
-    """Those that neither the script has, nor what the script runs."""
+    """The options that occur neither in the script nor in the programs that the script runs."""
     return [option for option in options(words) if option not in _text(script)]
 
 

@@ -1,4 +1,5 @@
-"""An app that imports one drop-in: a process that takes commands and writes what it is told, one JSON object a line."""
+"""An app that imports a drop-in: a process that takes commands and writes the callbacks that the app was told, a JSON
+object a line."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ def probe_path(name: str) -> str:
 
 
 class DropIn:
-    """One app on one phone."""
+    """An app on a phone."""
 
     def __init__(
         self, product: str, directory: Path, broker: str, user: str, device: str = "phone", *arguments: str
     ) -> None:
-        """`directory`: the app's own data, a device id among them where none is given."""
+        """`directory`: the app's own data. The data contain a device id when no device is given."""
         self.user, self.device, self.broker = user, device, broker
         self._told: list[Told] = []
         self._done: set[int] = set()
@@ -41,7 +42,7 @@ class DropIn:
         directory.mkdir(parents=True, exist_ok=True)
         self._errors = directory / f"{product}-{secrets.token_hex(4)}.err"
         with open(self._errors, "ab") as errors:
-            # It ends with its input, and also dies with its parent when it is frozen.
+            # The process ends with its input; a frozen process also dies with its parent.
             self._process = subprocess.Popen(
                 mortal(probe_path(product), *arguments),
                 stdin=subprocess.PIPE,
@@ -67,20 +68,20 @@ class DropIn:
                 self._told.append(said)
 
     def start(self, do: str, **fields: Any) -> None:
-        """A command, as soon as the app's main queue comes to it."""
+        """Sends a command, which the app runs as soon as its main queue is free."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"do": do, **fields}).encode() + b"\n")
         self._process.stdin.flush()
 
     def do(self, command: str, **fields: Any) -> None:
-        """The same; returns when the app has done it. What it is told because of that comes later."""
+        """Sends a command and returns when the app has run the command. The callbacks of the command come later."""
         self._number += 1
         number = self._number
         self.start(command, number=number, **fields)
         self._until(lambda: number in self._done, 10, f"that it has done {command}")
 
     def told(self, *what: str, since: int = 0) -> list[Told]:
-        """All that was told so far, after the first `since`; or of that what has one of these names."""
+        """All callbacks so far, after the first `since`; with names, only the callbacks of these names."""
         with self._lock:
             told = list(self._told)
         assert all(line["main"] for line in told), "told beside the main queue"
@@ -90,13 +91,13 @@ class DropIn:
         return [line["told"] for line in self.told()]
 
     def wait(self, condition: Callable[[Told], object], timeout: float, what: str, since: int = 0) -> Told:
-        """The first that was told, after the first `since`, that meets the condition."""
+        """The first callback, after the first `since`, that meets the condition."""
         return self._until(
             lambda: next((line for line in self.told(since=since) if condition(line)), None), timeout, what
         )
 
     def expect(self, what: str, timeout: float = 5, count: int = 1, since: int = 0, **fields: Any) -> Told:
-        """The `count`th that was told of this name with these fields."""
+        """The `count`th callback of this name with these fields."""
 
         def matching() -> Told | None:
             told = self.told(what, since=since)
@@ -112,12 +113,12 @@ class DropIn:
             raise AssertionError(f"{error}\n{self.told()[-40:]}\n{self._errors.read_text()[-2000:]}") from None
 
     def expect_outside(self) -> None:
-        """Nothing was told from inside a call of the app."""
+        """Checks that no callback came from inside a call of the app."""
         assert not [line for line in self.told() if line["inside"] and line["told"] != "properties"]
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """The process does nothing meanwhile."""
+        """The process stands still meanwhile."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Several brokers of one deployment, the services on them, and the phones of one test."""
+"""Several brokers of a deployment, the services on these brokers, and the phones of a test."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fleet:
         return states
 
     def await_state(self, place: int, state: str, seconds: float) -> float:
-        """Waits until every coordinator has this state of the broker. The seconds that this took."""
+        """Waits until every coordinator has this state of the broker. Returns the seconds of the wait."""
         began = time.monotonic()
         name = self.name(place)
         wait_until(

@@ -1,4 +1,4 @@
-"""A real gateway, and a backend that asks it: plain HTTP, as any language would."""
+"""A real gateway, and a backend that asks the gateway by plain HTTP, as a backend in any language would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .service import executable, run
 
 @dataclass(frozen=True)
 class Answer:
-    """What a backend was answered."""
+    """The gateway's answer to a backend."""
 
     status: int
     headers: dict[str, str]
@@ -48,7 +48,7 @@ class Gateway:
     def __init__(
         self, directory: Path, broker_url: str, store: str, name: str = "gateway", signing: Path | None = None, **flags: str
     ) -> None:
-        """`signing`: the keys with which the tests sign, where the gateway is given others (`keys`)."""
+        """`signing`: the keys with which the tests sign, when the gateway has other keys (`keys`)."""
         directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / f"{name}.log"
         self.keys = signing or Path(flags.get("keys", directory / "gateway-keys.json"))
@@ -108,7 +108,7 @@ class Gateway:
             self.kill()
 
     def exit(self) -> subprocess.CompletedProcess[str]:
-        """Of one that cannot start."""
+        """Runs a gateway that cannot start, to its end."""
         return run(*self._arguments)
 
     def ask(
@@ -135,7 +135,7 @@ class Gateway:
         return answer
 
     def raw(self, request: bytes, timeout: float = 10) -> bytes:
-        """Whatever is answered until the gateway closes the connection."""
+        """All bytes of the answer until the gateway closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
             with suppress(OSError):
                 connection.sendall(request)

@@ -1,4 +1,4 @@
-"""A real HTTP/2 server over TLS on loopback, which may be told to answer late, badly or not at all."""
+"""A real HTTP/2 server over TLS on loopback, which can answer late, answer badly or stay silent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Handler = Callable[[Asked], Reply]
 
 
 class Http2Server:
-    """Serves in a thread of its own. ALPN must be h2: a client that speaks something else is a problem."""
+    """Serves in a thread of its own. ALPN must be h2: a client that speaks another protocol is a problem."""
 
     def __init__(self, certificates: Path, handler: Handler, problems: list[str], streams: int = 1000, host: str = "127.0.0.1") -> None:
-        """`certificates`: what scripts/dev-certs has made. `streams`: how many a client may have open at once."""
+        """`certificates`: the folder that scripts/dev-certs made. `streams`: the most streams that a client may have
+        open at once."""
         self.host = host
         self.handler = handler
         self.problems = problems
         self.streams = streams
         self.connections = 0
-        """How many there ever were, with those that are still in their handshake."""
+        """The number of all connections so far, including connections that are still in their handshake."""
         self.in_flight = 0
         self.most_in_flight = 0
         self.handshake_delay = 0.0
-        """Seconds between a client's connecting and the first byte of TLS that it gets."""
+        """Seconds between a client's connecting and the server's first byte of TLS."""
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificates / "broker.crt", certificates / "broker.key")
         self._context.set_alpn_protocols(["h2"])
@@ -44,7 +45,7 @@ class Http2Server:
     # Control, from the test's thread
 
     def start(self) -> None:
-        """On the same port as before."""
+        """Listens on the same port as before."""
 
         async def listen() -> int:
             self._server = await self._loop.create_server(
@@ -55,7 +56,7 @@ class Http2Server:
         self.port = self._run(listen())
 
     def stop(self) -> None:
-        """Nobody listens any more, and all connections are broken."""
+        """Stops listening and breaks all connections."""
 
         async def close() -> None:
             if self._server is not None:
@@ -69,7 +70,7 @@ class Http2Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def cut_all(self) -> None:
-        """Breaks every connection; new ones are taken."""
+        """Breaks every connection; the server takes new connections."""
 
         async def close() -> None:
             self._break()
@@ -77,7 +78,7 @@ class Http2Server:
         self._run(close())
 
     def deafen(self) -> None:
-        """Nothing is read of the connections that there are, and nothing answered; new ones are served."""
+        """Stops reading and answering on the open connections; the server still serves new connections."""
 
         async def pause() -> None:
             for transport in self._open:
@@ -87,7 +88,7 @@ class Http2Server:
         self._run(pause())
 
     def hold_handshakes(self) -> None:
-        """From now on who connects is told nothing, until `release_handshakes`."""
+        """A client that connects from now on gets no byte until `release_handshakes`."""
         self._loop.call_soon_threadsafe(self._gate.clear)
 
     def release_handshakes(self) -> None:
@@ -119,7 +120,7 @@ class Http2Server:
             if secured is not None:
                 connection.begin(secured)
         except (OSError, ssl.SSLError):
-            pass  # The client gave up; if it never comes back, the test misses its push.
+            pass  # The client gave up; if the client never comes back, the test misses its push.
         finally:
             self._open.discard(raw)
 
@@ -138,7 +139,7 @@ class Http2Server:
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection before TLS: nothing is read of it until its handshake begins."""
+    """A connection before TLS: the server reads no byte of the connection until its handshake begins."""
 
     def __init__(self, server: Http2Server) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""One connection of an HTTP/2 server: what came, and what is answered or cut."""
+"""A connection of an HTTP/2 server: the requests, and the answers or cuts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 
 Cut = Literal["reset", "refuse", "close", "goaway", "silence"]
-"""What happens instead of an answer: the stream is reset; it is refused (REFUSED_STREAM: nothing was done); the connection is
-closed; GOAWAY says that this stream was not looked at, then the connection is closed; or nothing ever comes."""
+"""A fault instead of an answer: the server resets the stream; the server refuses the stream (REFUSED_STREAM: the
+request had no effect); the server closes the connection; GOAWAY says that the server did not look at this stream, then
+the server closes the connection; or the server stays silent for ever."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came."""
+    """A request as the server received it."""
 
     at: float
     """Monotonic seconds, when its headers came."""
@@ -57,7 +58,7 @@ class Reply:
     body: bytes | dict[str, Any] = b""
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0
-    """Seconds until it leaves."""
+    """Seconds until the server sends the reply."""
     cut: Cut | None = None
 
     @property
@@ -66,7 +67,7 @@ class Reply:
 
 
 class Owner(Protocol):
-    """The server, as its connections see it."""
+    """The parts of the server that its connections use."""
 
     problems: list[str]
     streams: int
@@ -85,10 +86,10 @@ class Connection(asyncio.Protocol):
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self._transport: asyncio.Transport | None = None
         self._early = b""
-        """What came with the last bytes of the handshake, before there was a transport to answer on."""
+        """The bytes that came with the last bytes of the handshake, before a transport for the answer existed."""
         self._requests: dict[int, tuple[float, dict[str, str], bytearray]] = {}
         self._bodies: dict[int, bytes] = {}
-        """What is still to be sent of answers, by stream."""
+        """The unsent rest of each answer, by stream."""
         self._busy: set[int] = set()
         """Streams that wait for their answer."""
 
@@ -98,7 +99,7 @@ class Connection(asyncio.Protocol):
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             self._server.problems.append("a client did not ask for h2 by ALPN")
         self._h2.initiate_connection()
-        # It counts once the client has acked it: until then the client may have opened more.
+        # The limit counts once the client has acked the settings: until then the client may have opened more streams.
         self._h2.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: self._server.streams})
         self.data_received(self._early)
 
@@ -144,7 +145,7 @@ class Connection(asyncio.Protocol):
     def _ask(self, asked: Asked) -> None:
         self._busy.add(asked.stream)
         self._server.began(1)
-        # That brings a connection about, and nothing else.
+        # The warm-up request only opens a connection.
         is_warm_up = (asked.method, asked.path) == ("HEAD", "/")
         reply = Reply(405) if is_warm_up else self._server.handler(asked)
         if reply.delay:
@@ -178,7 +179,7 @@ class Connection(asyncio.Protocol):
         self._write()
 
     def _send_body(self, stream: int) -> None:
-        """As much as the client takes now."""
+        """Sends as many bytes as the client takes now."""
         while body := self._bodies.get(stream):
             room = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
             if room <= 0:

@@ -116,7 +116,7 @@ class KotlinPhone:
                 assert left > 0 and self._news.wait(left), f"{self.user} is not told {what}; so far {self.told[-20:]}"
 
     def kill(self) -> None:
-        """As when Android ends the app."""
+        """Ends the app as Android does."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""What all traffic of a broker must hold to, whatever a test is about."""
+"""Rules for all traffic of a broker, whatever the subject of a test."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .tap import Tap, Tapped
 
 class Ledger:
     """Judges each message against the schemas, and against rules that tie messages together:
-
-    * a response answers a request of that very device, at most once for each time it was sent (§2), and comes on the
-      topic of that device, or one level below it when the request named that as its Response Topic (§1, Backends);
+    * a response answers a request of the same device, at most once for each time that the request was sent (§2), and
+    comes on
+    the topic of that device, or a level below it when the request named that as its Response Topic (§1, Backends);
     * two messages that carry the same revision of a call carry the same call (§4), also across a crash;
     * an event is about a call of the addressed user, and agrees with the state of that user in the call (§5);
-    * a signal comes from somebody else, and signals and receipts go to one device (§2);
-    * all copies of a peer message are equal, and so are those of a receipt (§2);
-    * nothing is retained (§1).
+    * a signal comes from another device, and each signal and receipt goes to a single device (§2);
+    * all copies of a peer message are equal, and so are all copies of a receipt (§2);
+    * no message is retained (§1).
     """
 
     def __init__(self, contract: Contract, tap: Tap) -> None:
@@ -34,7 +34,7 @@ class Ledger:
         self._copies: dict[tuple[str, ...], bytes] = {}
 
     def judge(self, message: Tapped) -> Iterator[str]:
-        """Each problem in one line, with the message."""
+        """Yields each problem as a line, with the message."""
         for problem in self._problems(message):
             yield f"{problem}\n    {message.topic} {message.raw[:2000].decode(errors='replace')}"
 
@@ -78,13 +78,13 @@ class Ledger:
             case "signal" if decode_level(message.levels[0]) == body["from"]:
                 yield "a signal to its own sender"
             case "message":
-                # Its id may name another message when this one is no longer remembered.
+                # The id may name another message when the service no longer remembers this message.
                 yield from self._copy(message, message.levels[0], str(body["time"]))
             case "receipt":
                 yield from self._copy(message, *message.levels, body["to"])
         if body["type"] in ("signal", "receipt", "response", "error", "welcome") and len(message.levels) < 2:
             yield f"a {body['type']} to all devices of a user"
-        # An error mirrors the topic of what it answers, which may be no device's (§1).
+        # An error has the topic of the message that the error answers, which may be no device's topic (§1).
         if body["type"] not in ("response", "error") and len(message.levels) > 2:
             yield f"a {body['type']} below a device's topic"
 
@@ -94,11 +94,11 @@ class Ledger:
             yield f"another copy of it looked otherwise: {known[:2000].decode(errors='replace')}"
 
     def _call(self, body: dict[str, Any], call: dict[str, Any]) -> Iterator[str]:
-        # What answers a ring check is about an invitation, and names no call but in `call` (§7).
+        # An answer to a ring check is about an invitation, and names a call only in `call` (§7).
         if "ringing" not in body and (body["callID"], body["revision"]) != (call["callID"], call["revision"]):
             yield "the call is another than the message's, or at another revision"
         if body.get("extendedDataOmitted"):
-            # What it leaves out is compared where it stands.
+            # The left-out data are compared in the message that has them.
             return
         text = call_text(call)
         known = self._calls.setdefault((call["callID"], call["revision"]), text)
@@ -114,8 +114,8 @@ class Ledger:
 
 
 def _answered_on(message: Tapped) -> str:
-    """The levels after `down/` on which a request is answered. Another Response Topic than one level below the device's own
-    does not count: nobody is answered where others listen."""
+    """The levels after `down/` on which a request is answered. Another Response Topic than a level below the device's
+    own topic does not count: the service does not answer on topics where other devices listen."""
     own = "/".join(message.levels)
     wanted = message.topic.removesuffix(f"{message.kind}/{own}") + f"down/{own}/"
     named = message.response_topic or ""

@@ -12,11 +12,13 @@ from .device import Device
 
 
 class Load:
-    """Pairs of phones; each pair makes one call after the other: accepted, rejected, cancelled. A call that is refused,
-    or does not come to its end within the resends that the protocol asks of a client, has failed."""
+    """Pairs of phones. Each pair makes a call after the other: accepted, rejected, cancelled. A call has failed when
+    the service refuses the call, or when the call does not end within the resends that the protocol asks of a
+    client."""
 
     def __init__(self, broker: Any, pairs: int, pause: float = 0.05) -> None:
-        """`broker`: a harness.Broker, or something else that knows where it is. `pause`: seconds between a pair's calls."""
+        """`broker`: a harness.Broker, or another object with a broker's address. `pause`: seconds between a pair's
+        calls."""
         self.calls = 0
         self.call_ids: list[str] = []
         self.failures: list[str] = []
@@ -44,7 +46,7 @@ class Load:
         return times
 
     def lap(self) -> str:
-        """What happened since the last lap."""
+        """The figures since the last lap."""
         times = self.take()
         assert times, "no call was made"
         assert not self.failures, "\n".join(self.failures)
@@ -59,7 +61,7 @@ class Load:
             caller = Device(self._broker, f"load-{number}-a").connect()
             callee = Device(self._broker, f"load-{number}-b").connect()
             turn = 0
-            # Not all at the same moment.
+            # The pairs start at different moments.
             self._stop.wait(random.uniform(0, self._pause))
             while not self._stop.is_set():
                 self._call(caller, callee, turn)
@@ -72,7 +74,7 @@ class Load:
 
     def _call(self, caller: Device, callee: Device, turn: int) -> None:
         for phone in (caller, callee):
-            # The harness looks through all that a phone ever had, which would take longer from call to call.
+            # The harness searches all messages of a phone, and the search would take longer from call to call.
             phone.messages.clear()
         began = time.monotonic()
         request = caller.start("call.invite", invitees=[callee.user])

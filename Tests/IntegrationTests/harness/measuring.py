@@ -1,4 +1,4 @@
-"""What processes take of the machine, and what stands out among times."""
+"""The memory and processor time of processes, and percentiles of times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A stand-in for LiveKit: it admits by tokens, and verifies what LiveKit would of requests of its API."""
+"""A stand-in for LiveKit: the server admits participants by tokens, and verifies requests of its API as LiveKit
+would."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class LiveKit:
     # Settings
 
     def settings(self, name: str = "media.json", use: dict[str, str] | None = None, **fields: Any) -> str:
-        """A file for `--media` whose server `sfu` is this one; beside `meet` and `own`, whose rooms are not closed."""
+        """A file for `--media` whose server `sfu` is this server. The file also has `meet` and `own`, whose rooms are
+        not closed."""
         (self.directory / "livekit.key").write_text(f"{self.key}: {self.secret}\n")
         (self.directory / "hmac.key").write_text("0123456789abcdef0123456789abcdef\n")
         sfu = {
@@ -93,7 +95,7 @@ class LiveKit:
     # Participants
 
     def join(self, session: dict[str, Any]) -> api.Claims:
-        """A participant enters, as LiveKit admits it."""
+        """A participant enters a room, as LiveKit admits participants."""
         claims = self.verifier.verify(session["token"])
         assert claims.video is not None and claims.video.room_join and claims.video.room == session["room"]
         with self._lock:
@@ -101,7 +103,7 @@ class LiveKit:
         return claims
 
     def participants(self, room: str) -> set[str] | None:
-        """None for a room that does not exist."""
+        """The participants of a room; None for a room that does not exist."""
         with self._lock:
             found = self.rooms.get(room)
             return None if found is None else set(found)
@@ -113,7 +115,7 @@ class LiveKit:
         status, answer = 500, {"code": "internal", "msg": ""}
         try:
             status, answer = self._answer(handler, raw)
-        except Exception as error:  # Whatever is wrong with it, the test is to hear of it.
+        except Exception as error:  # The test must report every kind of fault in a request.
             self.problems.append(f"{error!r}: {handler.path} {dict(handler.headers)} {raw!r}")
         data = json.dumps(answer).encode()
         handler.send_response(status)
@@ -152,6 +154,6 @@ class LiveKit:
         return found
 
     def of(self, room: str) -> list[str]:
-        """What was asked about a room, in order, without what was refused on purpose."""
+        """The requests about a room, in order, without the requests that were refused on purpose."""
         with self._lock:
             return [f"{a.method} {a.body.get('identity', '')}".strip() for a in self.asked if a.body["room"] == room and a.status in (200, 404)]

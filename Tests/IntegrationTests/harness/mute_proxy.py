@@ -1,4 +1,4 @@
-"""A broker that takes messages and delivers none: a proxy that keeps back what the broker publishes."""
+"""A broker that takes messages and delivers none: a proxy that keeps back the broker's outbound messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/openapi.yaml as a judge: whether an answer of a gateway is one that it has."""
+"""docs/openapi.yaml as a judge: whether the document has a gateway's answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .service import PROJECT
 _DOCUMENT = "urn:bellwire:openapi"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _NOT_HTTP = {400, 413, 414, 431, 501, 503, 505}
-"""What the HTTP server answers by itself."""
+"""The statuses with which the HTTP server itself answers."""
 _EVERYWHERE = {"content-length", "content-type", "date", "connection"}
 
 
@@ -61,7 +61,7 @@ class OpenAPI:
         return value
 
     def schema_problem(self, pointer: list[str], value: Any) -> str | None:
-        """What is wrong with `value` by the schema that stands there."""
+        """The problem of `value` by the schema at `pointer`."""
         reference = "#/" + "/".join(part.replace("~", "~0").replace("/", "~1").replace("%", "%25") for part in pointer)
         validator = Draft202012Validator({"$ref": _DOCUMENT + reference}, registry=self._registry)
         if validator.is_valid(value):
@@ -77,7 +77,7 @@ class OpenAPI:
         return next((f"{wanted.upper()} {template}" for template in found if wanted in self.document["paths"][template]), None)
 
     def _response(self, method: str, target: str, status: int) -> tuple[dict[str, Any], list[str]] | None:
-        """And where it stands."""
+        """The response in the document, and its pointer."""
         operation = self.names(method, target)
         # HEAD stands for GET, but not everywhere.
         if operation is None or (method, status) == ("HEAD", 405):
@@ -98,7 +98,7 @@ class OpenAPI:
         return self.resolve(responses[key]), pointer
 
     def problem(self, method: str, target: str, status: int, headers: dict[str, str], raw: bytes) -> str | None:
-        """What is wrong with an answer; its headers by their names in lower case."""
+        """The problem of an answer; `headers` has the names in lower case."""
         found = self._response(method, target, status)
         if found is None:
             return f"{status} is no answer that the document has"

@@ -98,7 +98,7 @@ class SpanReceiver:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         try:
             request = parsed(body)
-        except Exception as error:  # Whatever is wrong with it, the test is to hear of it.
+        except Exception as error:  # The test must report every kind of fault in a request.
             self.problems.append(f"{error!r}: {body[:1_000]!r}")
             request = ExportTraceServiceRequest()
         status, answer = self.answer()

@@ -1,4 +1,5 @@
-"""The call page in real browsers: its server, and what a person does with it, by roles and accessible names alone."""
+"""The call page in real browsers: its server, and a person's actions on the page, by roles and accessible names
+alone."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ except ImportError:  # pragma: no cover
 MISSING = [
     name for name, found in (("chromium", CHROMIUM), ("chromium-driver", CHROMEDRIVER), ("selenium", webdriver)) if not found
 ]
-"""What these tests need and is not here."""
+"""The programs that these tests need and the machine does not have."""
 
 FLAGS = [
     "--headless=new",
@@ -51,7 +52,7 @@ _KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8"
 
 
 def policy(broker_url: str) -> str:
-    """The Content-Security-Policy of the page: what it needs, and no more."""
+    """The Content-Security-Policy of the page: only the rights that the page needs."""
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {broker_url}; img-src data:; worker-src 'self' blob:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -66,14 +67,14 @@ class PageServer(Site):
         self.tokens = tokens
         self.push_key = push_key
         self.is_broken = False
-        """It does not know where the broker is."""
+        """The server does not know the broker's address."""
         self.unknown: list[str] = []
-        """What was asked for and is not there."""
+        """The requested paths that the server does not have."""
         super().__init__(_Answers)
 
     @property
     def insecure_url(self) -> str:
-        """The same by a name that is no loopback address for a browser."""
+        """The same page under a name that is no loopback address for a browser."""
         return f"http://insecure.test:{self.port}/"
 
 
@@ -99,12 +100,12 @@ class _Answers(Answers):
 
 
 class Browser:
-    """One Chromium with a driver of its own. Each page is a tab of it."""
+    """A Chromium with a driver of its own. Each page is a tab of this browser."""
 
     def __init__(self, directory: Path, *flags: str, may_use_camera: bool = True, locale: str = "en-GB") -> None:
         directory.mkdir(parents=True, exist_ok=True)
         options = webdriver.ChromeOptions()
-        # Both end with whoever started them, however that ends.
+        # Chromium and its driver end with their parent, however the parent ends.
         chromium = directory / "chromium"
         chromium.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMIUM} "$@"\n')
         chromium.chmod(0o700)
@@ -113,7 +114,7 @@ class Browser:
             options.add_argument(flag)
         options.add_argument(f"--user-data-dir={directory / 'profile'}")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        # Its own home: it writes there.
+        # The driver writes to its home folder.
         environment = clean_environment({"HOME": str(directory), "SE_AVOID_STATS": "true"})
         driver = directory / "chromedriver"
         driver.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMEDRIVER} "$@"\n')
@@ -123,7 +124,7 @@ class Browser:
         self.driver.set_page_load_timeout(30)
 
     def tab(self, url: str, before: str = "") -> Page:
-        """`before` is a script that runs before those of the page."""
+        """`before` is a script that runs before the page's scripts."""
         self.driver.switch_to.new_window("tab")
         page = Page(self, self.driver.current_window_handle)
         if before:
@@ -132,7 +133,8 @@ class Browser:
         return page
 
     def console(self) -> list[str]:
-        """What went wrong in its pages since it was last asked. That a broker cannot be reached is written there by the browser."""
+        """The errors in the browser's pages since the last look, except the browser's own errors about unreachable
+        brokers."""
         entries = self.driver.get_log("browser")
         return [e["message"] for e in entries if e["level"] == "SEVERE" and "WebSocket connection to" not in e["message"]]
 
@@ -161,7 +163,7 @@ class Page:
     # Elements, by role and accessible name
 
     def all(self, role: str, name: str | Callable[[str], bool] | None = None) -> list[Any]:
-        """Those that are displayed."""
+        """The elements of the role that are displayed."""
         selectors = {
             "button": "button",
             "link": "a[href]",
@@ -196,7 +198,7 @@ class Page:
             said = self.js("return document.body.innerText")
             raise AssertionError(f"{self.user}: {error}; the page says:\n{said}\n{self.browser.console()}") from None
 
-    # What a person does and sees
+    # A person's actions and view
 
     def press(self, name: str, timeout: float = 10) -> None:
         self.find("button", name, timeout).click()
@@ -246,11 +248,11 @@ class Page:
         self.driver.switch_to.active_element.send_keys(*keys)
 
     def focused(self) -> str:
-        """The accessible name of what has the focus."""
+        """The accessible name of the element that has the focus."""
         return self.driver.switch_to.active_element.accessible_name
 
     def tab_to(self, name: str) -> None:
-        """By the tabulator alone."""
+        """Moves the focus with the tabulator alone."""
         for _ in range(40):
             if self.focused() == name:
                 return
@@ -258,7 +260,7 @@ class Page:
         raise AssertionError(f"{self.user}: no way to {name!r} by the keyboard")
 
     def offline(self, is_offline: bool) -> None:
-        """As when the network is gone."""
+        """Takes the page's network away or brings the network back."""
         conditions = {"offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
         self.driver.execute_cdp_cmd("Network.enable", {})
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
@@ -345,4 +347,4 @@ addEventListener("securitypolicyviolation", ({violatedDirective, blockedURI}) =>
 addEventListener("error", ({message}) => window.dirty.push(message));
 addEventListener("unhandledrejection", ({reason}) => window.dirty.push(String(reason)));
 """
-"""Runs before the page: what it takes of the devices, what sounds, and what goes wrong."""
+"""A script that runs before the page and records the used devices, the tones and the errors."""

@@ -18,8 +18,8 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-# Below those that the kernel gives to outgoing connections, which could take one before its server does, or between two
-# starts of a server.
+# These ports are below the ports that the kernel gives to outgoing connections. An outgoing connection could take a
+# port before its server does, or between two starts of a server.
 _SERVER_PORTS = range(10_000, 30_000)
 _given_ports: set[int] = set()
 _reservations = open(Path(tempfile.gettempdir()) / f"bellwire-test-ports.{os.getuid()}", "wb")
@@ -27,8 +27,8 @@ _reservations = open(Path(tempfile.gettempdir()) / f"bellwire-test-ports.{os.get
 
 
 def free_port() -> int:
-    """A loopback port that nobody has just now. Each is given once, also among test processes that run side by side:
-    the server of another process may not have begun to listen yet."""
+    """A free loopback port. Each port is given once, also among test processes that run side by side: the server of
+    another process may not have begun to listen yet."""
     for port in random.SystemRandom().sample(_SERVER_PORTS, 1000):
         if port not in _given_ports and _reserve(port) and not _is_taken(port):
             _given_ports.add(port)
@@ -46,7 +46,7 @@ def _reserve(port: int) -> bool:
 
 def _is_taken(port: int) -> bool:
     with socket.socket() as probe:
-        # As a server would: a port whose last connections are still fading out is free.
+        # The option makes the probe bind as a server would: a port whose last connections are still fading out is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -111,7 +111,7 @@ class Child:
             self._process.send_signal(number)
 
     def wait(self, timeout: float) -> int:
-        """The exit status (negative: the signal that ended it)."""
+        """The exit status. A negative status is the signal that ended the process."""
         status = self._process.wait(timeout)
         Child._alive.discard(self)
         return status
@@ -122,7 +122,8 @@ class Child:
         self.wait(10)
 
     def terminate(self, timeout: float = 10) -> tuple[int, float]:
-        """SIGTERM; the exit status and how many seconds the process took to leave. Killed when it does not."""
+        """Sends SIGTERM. Returns the exit status and the seconds that the process took to leave; kills a process that
+        does not leave."""
         started = time.monotonic()
         self.signal(signal.SIGTERM)
         try:

@@ -1,4 +1,4 @@
-"""What Apple's push service checks, and what docs/protocol.md, section 7, promises besides."""
+"""The checks of Apple's push service, and the further promises of docs/protocol.md, section 7."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST_TOKEN = 41 * 60
 
 
 def check_apns(asked: Asked, targets: Mapping[str, Target]) -> tuple[Target, str, dict[str, Any]]:
-    """Whom it is for, its apns-id and its content; raises Wrong."""
+    """The target of a push, its apns-id and its content; raises Wrong."""
     need(asked.method == "POST", f"{asked.method}")
     need(asked.headers.get(":scheme") == "https", f"scheme {asked.headers.get(':scheme')}")
     path = re.fullmatch(r"/3/device/([^/?]+)", asked.path)

@@ -1,4 +1,4 @@
-"""What every push carries, whoever it goes through, and what became of it."""
+"""The content that every push carries, at every provider, and the fate of a push."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REQUIRED = {"callID", "revision", "inviter", "mode", "createdAt", "expiresAt"}
 
 
 class Wrong(Exception):
-    """A push that is not as the contract has it; why."""
+    """The reason why a push breaks the contract."""
 
 
 def need(holds: object, why: str) -> None:
@@ -49,7 +49,7 @@ def need(holds: object, why: str) -> None:
 
 @dataclass(frozen=True)
 class Pushed:
-    """One attempt that arrived, and was as it must be."""
+    """A push attempt that arrived and met the contract."""
 
     at: float
     """Monotonic seconds, when its headers came."""
@@ -57,15 +57,15 @@ class Pushed:
     kind: str
     call: str
     id: str
-    """What is the same when it is sent again: `apns-id`, the message's JSON, the Topic."""
+    """The id that is the same in each attempt: `apns-id`, the message's JSON, the Topic."""
     content: dict[str, Any]
     headers: dict[str, str]
     raw: bytes
-    """The body as it came."""
+    """The body as received."""
     connection: int
     stream: int
     status: int
-    """What was answered; 0: nothing."""
+    """The status of the answer; 0 for no answer."""
 
     @property
     def platform(self) -> str:
@@ -73,7 +73,7 @@ class Pushed:
 
     @property
     def outer(self) -> dict[str, Any]:
-        """The body, where it is JSON."""
+        """The body of a push whose body is JSON."""
         return json.loads(self.raw)
 
     @property
@@ -114,11 +114,11 @@ def _check_link(link: str, call: str, target: Target) -> None:
 
 
 def check_life(kind: str, content: dict[str, Any], seconds: float, platform: str) -> None:
-    """For how long the provider is to keep it: the rest of the ringing, or of `missed` a day."""
+    """Checks how long the provider is to keep the push: the rest of the ringing, or a day for `missed`."""
     if kind == "missed":
         need(MISSED_LIFE - 3700 <= seconds <= MISSED_LIFE + 2, f"missed is kept for {seconds} s")
     elif kind in ("ring", "stop"):
-        # The service's clock may be another one than this machine's: what a ring carries is how long it rings.
+        # The service's clock may differ from this machine's clock: a ring carries the time for which it still rings.
         rest = content["expiresIn"] / 1000 if kind == "ring" else content["expiresAt"] / 1000 - time.time()
         need(rest - 2 <= seconds <= max(rest, 0) + 1.2, f"{platform} keeps {kind} for {seconds} s of {rest:.3f}")
 

@@ -1,4 +1,5 @@
-"""What Firebase Cloud Messaging and Google's token endpoint check, and what docs/protocol.md, section 7, promises besides."""
+"""The checks of Firebase Cloud Messaging and of Google's token endpoint, and the further promises of docs/protocol.md,
+section 7."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ class Tokens:
     def __init__(self, apps: Sequence[App]) -> None:
         self.audience = ""
         self.life = 3599
-        """Seconds for which a token is good."""
+        """Seconds for which a token is valid."""
         self.faults: list[Reply] = []
-        """What it answers next, instead of a token."""
+        """The next answers of the endpoint, instead of a token."""
         self.asked: list[float] = []
-        """When it was asked, in monotonic seconds."""
+        """The times of the requests, in monotonic seconds."""
         self._apps = {app.account: app for app in apps}
         self._given: dict[str, tuple[App, float]] = {}
 
@@ -64,11 +65,11 @@ class Tokens:
         return app
 
     def revoke(self) -> None:
-        """Those that were given are good for nothing any more."""
+        """Makes all tokens invalid that were given so far."""
         self._given = {token: (app, 0.0) for token, (app, _) in self._given.items()}
 
     def check(self, token: str, app: App) -> bool:
-        """Whether it is good for this app; one that never was given is a mistake."""
+        """Whether the token is valid for this app; a token that was never given is a mistake."""
         need(token in self._given, "an access token that was never given")
         owner, end = self._given[token]
         need(owner is app, "the access token of another app")
@@ -78,7 +79,8 @@ class Tokens:
 def check_fcm(
     asked: Asked, targets: Mapping[str, Target], tokens: Tokens, rings: Callable[[Target, str], list[Pushed]]
 ) -> tuple[Target, str, dict[str, Any]]:
-    """Whom it is for, what identifies it and its content; raises Wrong. `rings`: what this device was sent before because of a call."""
+    """The target of a push, its identity and its content; raises Wrong. `rings`: the earlier pushes to this device for
+    a call."""
     need(asked.method == "POST", asked.method)
     need(asked.headers.get("content-type", "").split(";")[0] == "application/json", asked.headers.get("content-type", ""))
     body = json.loads(asked.body)
@@ -107,7 +109,8 @@ def check_fcm(
 
 
 def _check_notification(message: dict[str, Any], content: dict[str, Any], rings: list[Pushed]) -> None:
-    """A device that was sent `ring` shows by itself that the call was missed: with a notification its app would not hear of it."""
+    """A device that got a `ring` shows the missed call by itself: the app would not hear of a push with a
+    notification."""
     allowed = {"token", "data", "android", "notification"}
     need(message.keys() <= allowed, f"the message has {message.keys()}")
     shown = message.get("notification")

@@ -29,7 +29,7 @@ GONE = {
     "webPush": lambda: Reply(410),
 }
 GONE["apnsVoIP"] = GONE["apns"]
-"""How each says that the device is not there any more."""
+"""The answer of each provider that a device no longer exists."""
 
 
 def fcm_error(status: int, name: str, code: str, **headers: str) -> Reply:
@@ -40,7 +40,7 @@ def fcm_error(status: int, name: str, code: str, **headers: str) -> Reply:
 
 class PushProviders:
     def __init__(self, directory: Path, *apps: App, host: str = "127.0.0.1") -> None:
-        """`host`: the address of this machine at which they are reached."""
+        """`host`: the address of this machine at which the service reaches the providers."""
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.host = host
@@ -50,14 +50,14 @@ class PushProviders:
         self.pushed: list[Pushed] = []
         self.public_url = PUBLIC_URL
         self.targets: dict[str, Target] = {}
-        """By token: who is known; whatever else comes is a problem."""
+        """The known targets by token; a push to another token is a problem."""
         self._faults: dict[str, deque[Reply]] = {}
         self._always: dict[str, Reply] = {}
         self._changed = threading.Condition()
         self._owners: dict[str, tuple[str, ...]] = {}
-        """By apns-id: the push that it stands for."""
+        """By apns-id: the push that the id stands for."""
         self._provider_tokens: dict[tuple[int, str], set[str]] = {}
-        """By connection to APNs and app: those that came on it."""
+        """By connection to APNs and app: the provider tokens that came on the connection."""
         self.may_renew_tokens = False
         """Whether two provider tokens may be made within 20 minutes: several processes, or several starts, share no connection."""
         self.apns = Http2Server(directory, lambda asked: self._take(asked, "apns"), self.problems, host=host)
@@ -79,7 +79,7 @@ class PushProviders:
     # The deployment's side
 
     def settings(self, change: Callable[[dict[str, Any]], object] = lambda _: None, **fields: Any) -> Path:
-        """A file for `--push` that leads here; `change` may do to it what it likes."""
+        """A file for `--push` that leads to these providers; `change` may change the settings in any way."""
         token_uri = f"https://{self.host}:{self.fcm.port}/token"
         self.tokens.audience = token_uri
         apns, fcm = (f"https://{self.host}:{server.port}" for server in (self.apns, self.fcm))
@@ -95,7 +95,7 @@ class PushProviders:
     # A device's side
 
     def target(self, device: Device, platform: str, app: App | None = None) -> Target:
-        """What the device's system would give it for this platform."""
+        """The target that the device's system would give the device for this platform."""
         return self.target_of(device.user, device.device, platform, app)
 
     def target_of(self, user: str, device: str, platform: str, app: App | None = None) -> Target:
@@ -111,14 +111,15 @@ class PushProviders:
             device.ok("push.register", **target.fields)
         return targets
 
-    # What the providers do
+    # Behaviour of the providers
 
     def fail(self, target: Target, reply: Reply, times: int = 1) -> None:
-        """So answers the next requests for this target. One that has nothing but a delay answers as usual, late."""
+        """Answers the next requests for this target with `reply`. A reply that has only a delay stands for the usual
+        answer, late."""
         self._faults.setdefault(target.token, deque()).extend([reply] * times)
 
     def always(self, target: Target, reply: Reply | None) -> None:
-        """So answers every request for this target from now on; None: as usual again."""
+        """Answers every request for this target with `reply` from now on; None brings the usual answers back."""
         if reply is None:
             self._always.pop(target.token, None)
         else:
@@ -129,7 +130,7 @@ class PushProviders:
             return self._take(asked, "fcm")
         try:
             return self.tokens.give(asked)
-        except Exception as wrong:  # As below.
+        except Exception as wrong:  # The comment below says why.
             return self._refuse(asked, wrong)
 
     def _take(self, asked: Asked, provider: str) -> Reply:
@@ -143,7 +144,7 @@ class PushProviders:
                     target, identity, content = check_fcm(asked, self.targets, self.tokens, self._rings)
                 case _:
                     target, identity, content = check_web_push(asked, self.targets)
-        except Exception as wrong:  # Whatever is wrong with it, the test is to hear of it.
+        except Exception as wrong:  # The test must report every kind of fault in a request.
             return self._refuse(asked, wrong)
         usual = self._usual(asked, target, identity)
         with self._changed:
@@ -163,7 +164,7 @@ class PushProviders:
     def _usual(self, asked: Asked, target: Target, identity: str) -> Reply:
         match target.platform:
             case "fcm" if not self.tokens.check(bearer(asked.headers, "Bearer"), target.app):
-                # Of the access token, and of no registration: without an error of FCM's own.
+                # The error concerns the access token and no registration, so the error has no code of FCM's own.
                 return Reply(401, {"error": {"code": 401, "status": "UNAUTHENTICATED"}}, {"content-type": "application/json; charset=UTF-8"})
             case "fcm":
                 return Reply(200, {"name": f"projects/{target.app.project}/messages/{secrets.token_hex(8)}"})
@@ -178,7 +179,7 @@ class PushProviders:
         return Reply(400, {"reason": str(wrong)})
 
     def _rings(self, target: Target, call: str) -> list[Pushed]:
-        """The rings to this device, on whatever platform."""
+        """The rings to this device, on all platforms."""
         device = (target.user, target.device)
         return [push for push in self.of(None, "ring", call) if (push.target.user, push.target.device) == device]
 
@@ -188,13 +189,13 @@ class PushProviders:
             raise Wrong(f"the apns-id {identity} belongs to another push")
 
     def _check_renewal(self, asked: Asked, app: App) -> None:
-        """Apple refuses those who make provider tokens more often than every 20 minutes."""
+        """Apple refuses a client that makes provider tokens more often than every 20 minutes."""
         known = self._provider_tokens.setdefault((asked.connection, app.name), set())
         known.add(asked.headers["authorization"])
         if len(known) > 1 and not self.may_renew_tokens:
             raise Wrong("a second provider token on one connection")
 
-    # What the test asks
+    # Questions of a test
 
     def of(
         self, target: Target | None = None, kind: str | None = None, call: str | None = None, taken: bool | None = None
@@ -239,7 +240,7 @@ class PushProviders:
             time.sleep(0.02)
 
     def ids(self, target: Target, kind: str, call: str) -> Counter[str]:
-        """Under which ids it came, and how often."""
+        """The ids of a push's attempts, with the number of attempts for each."""
         return Counter(push.id for push in self.of(target, kind, call))
 
     def expect_no_problems(self) -> None:

@@ -1,4 +1,5 @@
-"""Apps, and where their devices are reached: the halves of push's secrets that the deployment gets, and those it does not."""
+"""Apps and the push addresses of their devices: the secrets of push that the deployment gets, and the secrets that the
+deployment does not get."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 PUBLIC_URL = "https://ring.example.com"
-"""Where devices reach a gateway, unless a test says otherwise."""
+"""The address at which devices reach a gateway, unless a test names another."""
 
 PLATFORMS = ("apnsVoIP", "apns", "fcm", "webPush")
 
@@ -35,7 +36,7 @@ def point(key: ec.EllipticCurvePublicKey) -> bytes:
 
 
 class App:
-    """One of the deployment's apps, with its keys at each provider."""
+    """An app of the deployment, with its keys at each provider."""
 
     def __init__(self, name: str = "default") -> None:
         self.name = name
@@ -83,7 +84,7 @@ class App:
             path.chmod(0o600)
 
     def settings(self, apns: str, fcm: str, networks: list[str]) -> dict[str, Any]:
-        """Its part of the settings file."""
+        """The app's part of the settings file."""
         return {
             "apns": {
                 "keyFile": f"{self.name}.p8",
@@ -103,7 +104,7 @@ class App:
 
 @dataclass(frozen=True)
 class Target:
-    """Where one device is reached for one app and platform."""
+    """The push address of a device for an app and a platform."""
 
     platform: str
     app: App
@@ -112,11 +113,11 @@ class Target:
     user: str
     device: str
     origin: str = ""
-    """Of a Web Push endpoint."""
+    """The origin of a Web Push endpoint."""
     key: ec.EllipticCurvePrivateKey | None = field(default=None, compare=False)
     auth: bytes = b""
     public_url: str = PUBLIC_URL
-    """The deployment's: with it the link of the ring check begins."""
+    """The deployment's public URL, with which the link of the ring check begins."""
 
     @staticmethod
     def make(platform: str, app: App, user: str, device: str, origin: str, public_url: str = PUBLIC_URL) -> Target:
@@ -128,7 +129,7 @@ class Target:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What `push.register` is given."""
+        """The fields of `push.register` for this target."""
         named = {"platform": self.platform} | ({} if self.app.name == "default" else {"app": self.app.name})
         if self.key is None:
             return named | {"token": self.token}
@@ -136,7 +137,8 @@ class Target:
         return named | {"subscription": {"endpoint": f"{self.origin}/push/{self.token}", "keys": keys}}
 
     def decrypt(self, body: bytes) -> bytes:
-        """RFC 8291, by the receiver's half; raises ValueError, or InvalidTag, when it is not so encrypted."""
+        """Decrypts by RFC 8291 with the receiver's keys; raises ValueError or InvalidTag for a body that is not so
+        encrypted."""
         assert self.key is not None
         salt, size, id_length = body[:16], int.from_bytes(body[16:20]), body[20]
         if size < 18 or len(body) - 21 - id_length > size:

@@ -1,4 +1,5 @@
-"""What a browser's push service checks, what the browser decrypts, and what docs/protocol.md, section 7, promises besides."""
+"""The checks of a browser's push service, the browser's decryption, and the further promises of docs/protocol.md,
+section 7."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ MOST = 3993
 
 
 def check_web_push(asked: Asked, targets: Mapping[str, Target]) -> tuple[Target, str, dict[str, Any]]:
-    """Whom it is for, its Topic and its content; raises Wrong."""
+    """The target of a push, its Topic and its content; raises Wrong."""
     need(asked.method == "POST", asked.method)
     path = re.fullmatch(r"/push/([0-9a-f]+)", asked.path)
     need(path, f"path {asked.path}")

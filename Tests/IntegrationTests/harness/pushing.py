@@ -22,7 +22,7 @@ APPS = (App(), App("work"))
 """Made once: a service account's key takes a while."""
 
 SLACK = 0.35
-"""Seconds on a busy machine, besides the 100 ms that a reading may be old, for what is on its way."""
+"""Seconds that a push may be on its way on a busy machine, besides the 100 ms that a reading may be old."""
 
 
 @dataclass
@@ -51,12 +51,12 @@ class Sleeper:
 
 
 def store_options(store: str, redis: RedisServer, directory: Path) -> dict[str, Any]:
-    """The flags of a service for one of `STORES`."""
+    """The flags of a service for a store of `STORES`."""
     return {} if store == "SQLite" else {"store": redis.url, "redis_prefix": directory.name}
 
 
 def connecting(server: Http2Server, count: int) -> None:
-    """Waits until so many connections were made to it."""
+    """Waits until the server has had so many connections."""
     wait_until(lambda: server.connections >= count, 5, f"{count} connections")
 
 
@@ -66,7 +66,7 @@ def asleep(world: World, providers: PushProviders, name: str, *platforms: str) -
 
 
 def fall_asleep(phone: Device, providers: PushProviders, *platforms: str, app: App | None = None) -> Sleeper:
-    """Registers a device without presence and disconnects it: as long as it is connected it acks what it is sent."""
+    """Registers a device without presence and disconnects the device: a connected device would ack its messages."""
     targets = providers.register(phone, *platforms, app=app)
     phone.close()
     return Sleeper(phone, targets)
@@ -86,12 +86,13 @@ class Pushing:
         return fall_asleep(self.world.device(user, device, presence=False), self.providers, *platforms or ("apnsVoIP",), app=app)
 
     def registrations(self, device: Device) -> list[tuple[str, str]]:
-        """Of a connected device: app and platform of each. Asked by ending what was never there."""
+        """The registrations of a connected device, each as app and platform. The question is an `unregister` of an
+        unknown app."""
         left = device.ok("push.unregister", app="nobody-has-this")["registrations"]
         return [(entry["app"], entry["platform"]) for entry in left]
 
     def check(self, push: Pushed, action: str = "") -> Answer:
-        """As the device that was pushed asks: with the link of the push and without a token."""
+        """Asks as the device that got the push does: with the link of the push and without a token."""
         parts = urlsplit(push.content["check"])
         path = f"{parts.path}{action}?{parts.query}"
         return self.gateway.ask("POST" if action else "GET", path, token=None)

@@ -1,4 +1,5 @@
-"""An app's backend: an HTTPS server that takes webhooks, and verifies them by the library of the specification's makers."""
+"""An app's backend: an HTTPS server that takes webhooks, and verifies them by the library of the specification's
+makers."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def new_secret() -> str:
 
 @dataclass(frozen=True)
 class Webhooked:
-    """One attempt that arrived."""
+    """A webhook attempt that arrived."""
 
     at: float
     id: str
@@ -47,7 +48,7 @@ Judge = Callable[[str, dict[str, Any]], int]
 
 
 class Receiver:
-    """Answers with what `judge` says of an event's id and body: 204 unless told otherwise."""
+    """Answers with the status that `judge` returns for an event's id and body: 204 unless told otherwise."""
 
     def __init__(self, directory: Path, judge: Judge = lambda _id, _body: 204) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ class Receiver:
         try:
             body = Webhook(self.secret).verify(raw, headers)
             status = self.judge(headers["webhook-id"], body)
-        except Exception as error:  # Whatever is wrong with it, the test is to hear of it.
+        except Exception as error:  # The test must report every kind of fault in a request.
             self.problems.append(f"{error!r}: {headers} {raw[:500]!r}")
         with self._lock:
             self.attempts.append(Webhooked(time.monotonic(), headers["webhook-id"], body, headers, raw, status))
@@ -119,7 +120,7 @@ class Receiver:
 
     @property
     def taken(self) -> list[Webhooked]:
-        """Those that were taken, each once, in the order in which they first were."""
+        """The webhooks that were taken, each once, in the order of their first success."""
         with self._lock:
             seen: dict[str, Webhooked] = {}
             for attempt in self.attempts:

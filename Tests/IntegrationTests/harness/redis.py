@@ -12,8 +12,9 @@ from .processes import Child, free_port, wait_until
 
 
 class RedisServer:
-    """Keeps what it has answered over `kill` and `start`: what it has written stays with the system. When the machine itself dies
-    `appendfsync` decides, which no test can see; but a disk that is slow for a second would be seen in every test."""
+    """Keeps all answered writes over `kill` and `start`, since the operating system has the written data. `appendfsync`
+    decides only when the machine itself dies, and no test can see that; but every test would see a disk that is slow
+    for a second."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class RedisServer:
 
     @property
     def is_ready(self) -> bool:
-        """It answers, and is not loading its file."""
+        """Whether the server answers and is not loading its file."""
         try:
             return self.command("PING", timeout=0.2) == b"+PONG\r\n"
         except OSError:
@@ -84,12 +85,12 @@ class RedisServer:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """As a crash of the process."""
+        """Kills the server, as a crash does."""
         assert self._child is not None
         self._child.kill()
 
     def terminate(self) -> None:
-        """SIGTERM; returns when it has ended."""
+        """Sends SIGTERM; returns when the server has ended."""
         assert self._child is not None
         self._child.terminate()
 

@@ -43,7 +43,7 @@ require_certificate true
 
 
 def deployed_bounds() -> str:
-    """What the broker of the deployment may hold for its clients: the settings as they stand there."""
+    """The bounds of the deployment's broker for its clients, from the deployment's own settings."""
     text = (PROJECT / "deploy/mosquitto/mosquitto.conf").read_text()
     lines = [line for line in text.splitlines() if re.match(r"(set_tcp_nodelay|max_|message_size_limit|memory_limit)", line)]
     assert len(lines) >= 8, lines
@@ -57,7 +57,7 @@ def plugin() -> Path:
 
 
 class SecureBroker(Broker):
-    """Nobody taps it: no token lets anybody read everything."""
+    """No tap listens at this broker: no token allows a client to read all messages."""
 
     def __init__(self, directory: Path, start: bool = True, log_type: str = "all", **options: str) -> None:
         self._log_type = log_type
@@ -100,7 +100,8 @@ class SecureBroker(Broker):
         assert made.returncode == 0, made.stderr
 
     def publish_keys(self) -> None:
-        """Gives the broker what it needs of the keys: an HS256 key has no public half."""
+        """Gives the broker the public keys, or the whole keys with an HS256 key, since an HS256 key has no public
+        half."""
         if any(key["kty"] == "oct" for key in self.key_set()):
             self.published_keys.write_bytes(self.keys.read_bytes())
         else:
@@ -113,7 +114,7 @@ class SecureBroker(Broker):
     # Tokens
 
     def token(self, user: str, ttl: float = 600, *, key: int = 0, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token of one of the keys. Claims that are None are left out."""
+        """A token signed with a key of the key set. Claims that are None are left out."""
         return make_token(self.key_set()[key], user, ttl, header=header, **claims)
 
     def password(self, user: str, device: str) -> str | None:
@@ -127,7 +128,7 @@ class SecureBroker(Broker):
 
 
 class Attempt:
-    """A connection as it is, with nothing of the protocol: who is let in, and what is granted."""
+    """A plain MQTT connection without the protocol above it, for tests of admission and of granted topics."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class Attempt:
         self.messages: list[mqtt.MQTTMessage] = []
         self.reason: str | None = None
         self.farewell: str | None = None
-        """Why the connection ended, by the DISCONNECT of MQTT 5 if there was one."""
+        """The reason why the connection ended, from the DISCONNECT of MQTT 5 if one came."""
         self.granted: list[str] = []
         self.disconnected = threading.Event()
         self._answered = threading.Event()
@@ -190,7 +191,7 @@ class Attempt:
         return self.reason == "Success"
 
     def subscribe(self, *filters: str) -> list[str]:
-        """What the broker says to each."""
+        """The broker's answer to each filter."""
         self.granted.clear()
         self._subscribed.clear()
         self.client.subscribe([(filter, 1) for filter in filters])

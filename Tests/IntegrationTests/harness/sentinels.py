@@ -1,4 +1,4 @@
-"""Redis servers of which sentinels make one the master, as child processes on loopback."""
+"""Redis servers and sentinels, as child processes on loopback. The sentinels choose the master."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sentinel:
     command = RedisServer.command
 
     def master(self) -> int:
-        """The port of the server that this sentinel names; 0 while it does not answer."""
+        """The port of the server that this sentinel names; 0 while the sentinel does not answer."""
         try:
             answer = self.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME, timeout=0.5)
         except OSError:

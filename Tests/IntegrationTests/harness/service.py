@@ -33,7 +33,8 @@ def lab() -> str:
 def run(
     *arguments: str, program: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 10
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program, `bellwire` unless another is named, to its end, in an empty directory: its default store is a file there."""
+    """Runs a program, `bellwire` by default, to its end. The folder is empty, since the default store is a file in the
+    folder."""
     with tempfile.TemporaryDirectory() as directory:
         return subprocess.run(
             [program or executable(), *arguments],
@@ -58,11 +59,11 @@ UNLIMITED = {
     "waiting_messages": "1000000",
     "stored_bytes": "0",
 }
-"""For tests in which one user does what no app would, and which are about something else."""
+"""Settings without limits, for a test with another subject, in which a user does more than an app would."""
 
 
 class Service:
-    """One coordinator. Flags are given as keywords: `caller_grace="1s"` is `--caller-grace 1s`."""
+    """A coordinator. Keywords give its flags: `caller_grace="1s"` is `--caller-grace 1s`."""
 
     def __init__(
         self,
@@ -151,7 +152,7 @@ class Service:
             self.kill()
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of an HTTP request; status 0 when nothing answers."""
+        """Status and body of an HTTP request; status 0 when no answer comes."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=2)
         try:
             connection.request("GET", path)

@@ -1,4 +1,4 @@
-"""A web server on loopback: what the pages of tests are served by, and tell what they see."""
+"""A web server on loopback that serves the pages of tests and takes the pages' reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Site:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Has `do_GET` and `do_POST` of the site's own, which end with `answer`."""
+    """A site's own subclass has `do_GET` and `do_POST`, which end with `answer`."""
 
     protocol_version = "HTTP/1.1"
 

@@ -48,7 +48,7 @@ def ring(caller: Device, *callees: Device, **fields: Any) -> str:
 
 
 def talk(caller: Device, *callees: Device, **fields: Any) -> str:
-    """An advanced call in which everybody has accepted; the callID."""
+    """An advanced call in which all callees have accepted; the callID."""
     call = ring(caller, *callees, mode="advanced", **fields)
     for callee in callees:
         callee.accept(call)
@@ -57,7 +57,8 @@ def talk(caller: Device, *callees: Device, **fields: Any) -> str:
 
 
 def answers(requests: list[Request], patience: int = 10) -> list[dict[str, Any]]:
-    """The responses, all ok, to requests that are on their way together. What has none is sent again each second."""
+    """The responses, all ok, to requests that are on their way together. A request without a response is sent again
+    each second."""
     for _ in range(patience):
         with suppress(AssertionError):
             wait_until(lambda: all(request.done for request in requests), 1, "all answers")

@@ -1,4 +1,4 @@
-"""A listener on everything that passes through a broker, in both directions."""
+"""A listener on all messages that pass through a broker, in both directions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TOPIC = re.compile(r"^.+?/(up|down|presence)/(.*)$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Tapped:
-    """One message as the broker passed it on."""
+    """A message as the broker passed the message on."""
 
     topic: str
     raw: bytes
     at: float
     retain: bool
     response_topic: str | None = None
-    """Where MQTT 5's Response Topic says that the answer is to go."""
+    """The topic of the answer, by MQTT 5's Response Topic."""
 
     @cached_property
     def kind(self) -> str:
@@ -54,14 +54,15 @@ class Tapped:
 
 
 class Tap:
-    """Records all messages of a broker. They are judged later, in the main thread: judging takes time that would
-    distort what the tests measure."""
+    """Records all messages of a broker. The judgement comes later, in the main thread: a judgement takes time that
+    would distort the tests' measurements."""
 
     def __init__(self) -> None:
         self.messages: list[Tapped] = []
         self.deliberately_bad: set[tuple[str, bytes]] = set()
         self.is_mistaken: Callable[[Tapped], bool] = lambda _: False
-        """Whether a request breaks the contract on purpose, where a test does not know what a gateway will make of it."""
+        """Whether a request breaks the contract on purpose, for a test that does not know how a gateway will treat the
+        request."""
         self._changed = threading.Condition()
         self._client: mqtt.Client | None = None
 
@@ -95,7 +96,7 @@ class Tap:
             self._changed.notify_all()
 
     def wait(self, matches: Callable[[Tapped], bool], timeout: float, what: str, since: int = 0) -> Tapped:
-        """The first message recorded at or after index `since` that matches, waiting for it when needed."""
+        """The first message recorded at or after index `since` that matches. Waits for the message when needed."""
         deadline = time.monotonic() + timeout
         position = since
         with self._changed:
@@ -109,7 +110,7 @@ class Tap:
                 self._changed.wait(left)
 
     def settle(self) -> None:
-        """Returns when everything that the broker had passed on before this call is recorded."""
+        """Returns when all messages are recorded that the broker had passed on before this call."""
         if self._client:
             topic = f"tap/{secrets.token_hex(8)}"
             self._client.publish(topic)

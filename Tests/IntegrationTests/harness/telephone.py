@@ -1,4 +1,4 @@
-"""A telephone in the terminal, as Examples has it in several languages: lines out, Enter in."""
+"""A telephone in the terminal, like the examples in several languages: the app writes lines and reads Enter."""
 
 from __future__ import annotations
 

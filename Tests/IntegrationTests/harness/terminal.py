@@ -1,4 +1,4 @@
-"""`bellwire call` and `bellwire listen` as child processes that write one JSON object a line."""
+"""`bellwire call` and `bellwire listen` as child processes that write a JSON object a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tap import Tapped
 
 
 class Terminal:
-    """One phone in a terminal."""
+    """A phone in a terminal."""
 
     def __init__(
         self, broker: Broker, directory: Path, command: str, user: str, *arguments: str, device: str = "cli"

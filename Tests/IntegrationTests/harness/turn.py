@@ -1,4 +1,4 @@
-"""A TURN server, and clients of it."""
+"""A TURN server and clients of this server."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Turn(Child):
         )
         environment = {
             "BELLWIRE_TURN_SECRETS": str(secrets), "BELLWIRE_TURN_RUN": str(run), "BELLWIRE_TURN_CONFIG": str(config),
-            # Given, so that nothing but the file says which peers there may be.
+            # A given address leaves the file as the only rule about allowed peers.
             "BELLWIRE_TURN_EXTERNAL_IP": "127.0.0.1",
         }  # fmt: skip
         super().__init__([str(_DEPLOY / "bellwire-turn")], self.log, env=clean_environment(environment))
         wait_until(lambda: listening(self.port) and self._answers(), 10, "coturn listens")
 
     def _answers(self) -> bool:
-        """A STUN request over UDP, which it takes up later than TCP, is answered."""
+        """Whether a STUN request over UDP is answered: coturn listens on UDP later than on TCP."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.settimeout(0.5)
             try:
@@ -53,7 +53,7 @@ class Turn(Child):
                 return False
 
     def ask(self, username: str, credential: str, *options: str) -> str:
-        """What a client with these says of its attempt."""
+        """The output of a client's attempt with these credentials."""
         asked = subprocess.run(
             ["turnutils_uclient", "-c", "-n", "3", *options, "-p", str(self.port), "-u", username, "-w", credential, "127.0.0.1"],
             capture_output=True, text=True, timeout=30,
@@ -61,12 +61,13 @@ class Turn(Child):
         return f"{asked.stdout}{asked.stderr}"
 
     def relays(self, username: str, credential: str) -> bool:
-        """Whether a client with these reaches a peer through it."""
+        """Whether a client with these credentials reaches a peer through the server."""
         said = self.ask(username, credential, "-y", "-m", "1")
         return "Total lost packets 0 " in said and "error" not in said.lower()
 
     def reaches(self, host: str, port: int = 3480) -> bool:
-        """Whether somebody whom it knows may send to this peer. Who may not has sent nothing."""
+        """Whether a client with valid credentials may send to this peer. A client that may not send has sent no
+        packet."""
         # Each time another user: allocations stay when a client just goes.
         said = self.ask(*credentials(f"user-{host}"), "-m", "1", "-e", host, "-r", str(port))
         assert ("403 (Forbidden IP)" in said) != ("start_mclient" in said), said
@@ -74,13 +75,13 @@ class Turn(Child):
 
 
 def credentials(user: str, ends_in: int = 3600) -> tuple[str, str]:
-    """As coordinators make them."""
+    """Credentials as coordinators make them."""
     name = f"{int(time.time()) + ends_in}:{user}"
     return name, base64.b64encode(hmac.digest(SECRET.encode(), name.encode(), "sha1")).decode()
 
 
 def options(directory: Path, urls: str) -> dict[str, str]:
-    """Of a coordinator that tells devices of these servers."""
+    """Options of a coordinator that tells devices of these servers."""
     file = directory / "secret"
     file.write_text(SECRET + "\n")
     return {"turn": urls, "turn_secret_file": str(file)}

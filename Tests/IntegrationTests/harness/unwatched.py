@@ -1,4 +1,5 @@
-"""A Chromium that nobody watches: the timers of a page that DevTools or a driver is attached to are not slowed down."""
+"""A Chromium without a driver. Browsers slow down the timers of hidden pages, except when DevTools or a driver is
+attached."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ tick();
 
 class UnwatchedPage(Site):
     """
-    One page that runs `script`, which may use `BellwireClient`, and `tell(text)`, which adds to `told`. The page also tells
-    `visible` or `hidden` twice a second, by its own timers.
+    A page that runs `script`. The script may use `BellwireClient`, and `tell(text)`, which adds to `told`. The page
+    also tells `visible` or `hidden` twice a second, by its own timers.
     """
 
     def __init__(self, directory: Path, script: str) -> None:
@@ -36,7 +37,7 @@ class UnwatchedPage(Site):
         self.document = _PAGE % script
         self.told: list[str] = []
         self.ticked = time.monotonic()
-        """When it last told whether it is hidden."""
+        """The time when the page last told whether the page is hidden."""
         self._profile = directory / "profile"
         super().__init__(_Answers)
         flags = [*FLAGS, _SLOWED_SOON, "--remote-debugging-port=0", f"--user-data-dir={self._profile}"]
@@ -49,7 +50,7 @@ class UnwatchedPage(Site):
         self.told.append(what)
 
     def hide(self) -> None:
-        """Another tab is opened before it."""
+        """Opens another tab in front of the page."""
         port = (self._profile / "DevToolsActivePort").read_text().split()[0]
         request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
         urllib.request.urlopen(request, timeout=10).close()

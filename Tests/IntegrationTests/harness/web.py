@@ -25,19 +25,20 @@ def _missing() -> list[str]:
 
 
 MISSING = _missing()
-"""What the tests of the SDK need and is not here."""
+"""The programs that the tests of the SDK need and the machine does not have."""
 
 _SCRIPT = PROJECT / "Tests/IntegrationTests/web_client/device.mjs"
 
 
 def build_sdk() -> None:
-    """`scripts/web`, when something is newer than what it built: other tests, in other processes, may be using that."""
+    """Runs `scripts/web` only when a source is newer than the built files: tests in other processes may be using these
+    files."""
     package = PROJECT / "clients/web"
     with (PROJECT / ".build/web.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sources = [path for folder in ("src", "page") for path in (package / folder).rglob("*")]
         newest = max(path.stat().st_mtime for path in [PROJECT / "scripts/web", *package.glob("*.json"), *sources])
-        # What is built last.
+        # The build writes this file last.
         built = package / "dist/page/index.html"
         if built.exists() and built.stat().st_mtime >= newest:
             return
@@ -46,7 +47,7 @@ def build_sdk() -> None:
 
 
 class Refused(Exception):
-    """What the SDK threw; `code` is its code."""
+    """The error that the SDK threw; `code` is the error's code."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error.get('code')}: {error.get('message')}")
@@ -55,7 +56,7 @@ class Refused(Exception):
 
 
 class WebClient:
-    """One process with one client. What it tells is kept in `events`, in order."""
+    """A process with a client. `events` keeps the process's reports, in order."""
 
     def __init__(self, url: str, user: str, **options: Any) -> None:
         assert NODE is not None
@@ -70,7 +71,7 @@ class WebClient:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Where Debian has its libraries, which a node of another origin does not look.
+            # The folder of Debian's libraries, since a node of another origin does not look there.
             env=clean_environment({"NODE_PATH": "/usr/share/nodejs"}),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -98,7 +99,7 @@ class WebClient:
         return self._orders
 
     def outcome(self, order: int, timeout: float = 15) -> Any:
-        """What it returned; throws `Refused` when it threw."""
+        """The result of the order; throws `Refused` when the code threw."""
         with self._changed:
             done = self._changed.wait_for(lambda: order in self._outcomes, timeout)
             assert done, f"{self.user}: no outcome of order {order} within {timeout} s; told: {self.events[-20:]}"
@@ -135,7 +136,7 @@ class WebClient:
         return [event for event in list(self.events) if fields.items() <= event.items()]
 
     def kill(self) -> None:
-        """As when a tab is closed, or its computer loses power."""
+        """Ends the process, as when a tab is closed or its computer loses power."""
         self._process.kill()
         self._process.wait()
 

@@ -8,14 +8,15 @@ import time
 
 
 class Wire:
-    """Listens on loopback and passes everything on to `port`. While it is cut nothing passes, and nobody is told."""
+    """Listens on loopback and passes all bytes on to `port`. A cut wire passes no byte and does not tell either
+    side."""
 
     def __init__(self, port: int, at: int = 0, rate: int | None = None) -> None:
-        """`at`: where it listens; anywhere by default. Raises OSError when somebody else does. `rate`: the bytes per second that
-        pass from `port` to whoever connected; as many as come by default."""
+        """`at`: the port on which the wire listens; any free port by default. Raises OSError for a port in use. `rate`:
+        the bytes per second that pass from `port` to the client; without a limit by default."""
         self._rate = rate
         self.target = port
-        """Where new connections lead; those that are there stay."""
+        """The target of new connections; existing connections keep their target."""
         self._server = socket.create_server(("127.0.0.1", at))
         self.port = self._server.getsockname()[1]
         self._whole = threading.Event()
@@ -50,7 +51,7 @@ class Wire:
     def _connect(self) -> socket.socket:
         far = socket.socket()
         if self._rate:
-            # What has not passed waits at the other end, not here.
+            # With a small buffer the bytes that have not passed wait at the other end.
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         far.connect(("127.0.0.1", self.target))
         return far
