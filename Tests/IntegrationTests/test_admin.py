@@ -173,7 +173,7 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
     token = world.secure.token(alice.user)
     wait_until(lambda: b"disabled" in world.gateway.ask("POST", "/call/start_call", {}, token=token).raw, 5, "gateways refuse the user, too")
     bob.accept(call)
-    # What the app's backend asks for the user is served; the user's devices are not rung.
+    # The service serves requests of the app's backend for the user; the user's devices do not ring.
     made = world.gateway.ask("POST", "/v1/calls", {"inviter": alice.user, "invitees": [bob.user], "mode": "advanced"})
     assert made.status == 201
     assert world.ask("POST", f"calls/{made.body['callID']}/end").status == 200
@@ -412,7 +412,7 @@ def test_without_an_audience_nobody_is_an_administrator(world: Administered, tmp
 
 
 def test_administrators_have_a_listener_of_their_own(world: Administered, tmp_path: Path) -> None:
-    """`--admin-http`: what is for administrators is unknown to the listener for backends, and the other way around."""
+    """`--admin-http`: the listener for backends does not know the administrators' paths, and the other way around."""
     port = free_port()
     gateway = Gateway(
         tmp_path, world.secure.url, world.service.store, keys=str(world.secure.keys), admin_http=f"127.0.0.1:{port}",
@@ -448,7 +448,7 @@ def test_administrators_have_a_listener_of_their_own(world: Administered, tmp_pa
 
 
 def test_the_page_is_served_with_a_strict_policy(world: Administered) -> None:
-    """What the page does is in test_admin_page.py."""
+    """test_admin_page.py tests the page's behaviour."""
     kinds = {"": "text/html", "admin.js": "text/javascript", "admin.css": "text/css"}
     for name, kind in kinds.items():
         with urllib.request.urlopen(f"http://127.0.0.1:{world.gateway.port}/admin/{name}", timeout=5) as answer:
@@ -465,7 +465,8 @@ def test_the_page_is_served_with_a_strict_policy(world: Administered) -> None:
 
 
 def plain(port: int, method: str, path: str, token: str) -> tuple[int, str]:
-    """The status, and the problem's code. A listener does not have every path of docs/openapi.yaml, against which other answers are held."""
+    """The status, and the problem's code. A listener does not have every path of docs/openapi.yaml, so this answer is
+    not held against the document as other answers are."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path, None, {"Authorization": f"Bearer {token}"})

@@ -1,4 +1,5 @@
-"""docs/operations.md, The admin page: in a real browser, by roles and accessible names, as an administrator uses it."""
+"""docs/operations.md, The admin page: in a real browser, by roles and accessible names, as an administrator uses the
+page."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def gateway(world: World, tmp_path: Path) -> Iterator[Gateway]:
 
 @pytest.fixture
 def page(browser: Browser, gateway: Gateway) -> Iterator[AdminPage]:
-    """The page, before anybody has signed in. Nothing may go wrong in it, and nothing may become markup."""
+    """The page before a sign-in. The page must have no errors, and no text may become markup."""
     tab = browser.tab(f"http://127.0.0.1:{gateway.port}/admin/", WATCH)
     page = AdminPage(browser, tab.handle)
     yield page

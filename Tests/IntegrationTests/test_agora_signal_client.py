@@ -1,4 +1,4 @@
-"""AgoraSignalClient: apps that import nothing else, each a process, on a real broker and coordinators."""
+"""AgoraSignalClient: apps that import only this module, each a process, on a real broker and coordinators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world(own_deployment: World) -> Iterator[World]:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    """Starts an app; `login=False` leaves it at that."""
+    """Starts an app. With `login=False` the app does not log in."""
     apps: list[DropIn] = []
 
     def start(
@@ -67,7 +67,8 @@ def outcomes(app: DropIn) -> dict[int, int]:
 
 
 def test_the_delegate_hears_of_the_connection_before_the_login(world: World, app: App) -> None:
-    """onConnected, then the login's completion; a login of one who is logged in succeeds as well."""
+    """The app is told onConnected, then the login's completion; a second login of a user who is logged in succeeds as
+    well."""
     alice = app(world, world.user("alice"))
     assert [name for name in alice.names() if name in ("onConnected", "login")] == ["onConnected", "login"]
     assert alice.expect("onConnected")["isConnected"] is True
@@ -123,7 +124,7 @@ def test_a_client_that_nobody_holds_any_more_logs_out(world: World, app: App) ->
 
 
 def test_another_connection_of_the_device_takes_its_place(world: World, app: App) -> None:
-    """The broker says nothing to who is replaced: known after the third time, in some seconds."""
+    """The broker does not tell the replaced connection: the device knows after the third time, in some seconds."""
     first = app(world, world.user("alice"))
     second = app(world, first.user)
     wait_until(lambda: not is_connected(first) or not is_connected(second), 30, "one of them gives up")
@@ -167,7 +168,7 @@ def test_a_message_that_is_too_large_is_refused_and_holds_nothing_up(world: Worl
     alice.do("send", to=bob.user, first=3)
     alice.expect("sent", count=3)
     assert outcomes(alice) == {1: 0, 2: TOO_LARGE, 3: 0}
-    # The device has acknowledged it; its app is told a moment later.
+    # The device has acknowledged the message; its app is told a moment later.
     bob.expect("message", count=2)
     assert texts(bob) == ["x" * 32_766, "3"]
 
@@ -179,7 +180,7 @@ def test_a_listener_that_is_added_twice_hears_once_and_one_that_is_removed_does_
     alice.do("send", to=bob.user, first=1)
     bob.expect("message", listener="other", text="1")
     bob.do("unlisten", name="app")
-    # Held weakly: gone with the app's last hold on it.
+    # The client holds a listener weakly: the listener is gone with the app's last hold.
     bob.do("listen", name="third")
     bob.do("forget", name="third")
     alice.do("send", to=bob.user, first=2)
@@ -232,7 +233,7 @@ def test_listeners_are_told_for_the_apps_log(rig: Any, app: App) -> None:
 
 
 def test_without_a_broker_the_sender_is_told_in_time_and_nothing_arrives_later(rig: Any, app: App) -> None:
-    """Within `messageTimeout` and 3 s more; what comes after goes its way."""
+    """The sender is told within `messageTimeout` and 3 s more; a later message is delivered as usual."""
     world = rig.world()
     alice, bob = app(world, "alice", timeout=2), app(world, "bob")
     world.broker.stop()
@@ -265,7 +266,7 @@ def test_what_waited_comes_after_the_login_and_in_its_order(world: World, app: A
 
 
 def test_after_messages_that_expired_the_next_one_arrives_at_once(world: World, app: App) -> None:
-    """Nothing waits for what never comes."""
+    """Expired messages do not hold up later messages."""
     alice, bob = app(world, world.user("alice"), timeout=1), app(world, world.user("bob"))
     alice.do("send", to=bob.user, first=1)
     bob.expect("message", text="1")
@@ -285,7 +286,7 @@ def test_after_messages_that_expired_the_next_one_arrives_at_once(world: World, 
 
 @pytest.fixture(scope="module", params=["SQLite", "Redis"])
 def several(request: pytest.FixtureRequest, deploy: Deploy, redis_server: RedisServer) -> World:
-    """Three coordinators on one store, of which one will die."""
+    """Three coordinators on the same store. A coordinator will die."""
     return on_each_store(deploy, redis_server, 3)[request.param]
 
 
@@ -309,7 +310,8 @@ def test_200_messages_arrive_in_order_while_a_coordinator_dies_and_connections_b
 
 
 def cut(world: World, phone: DropIn) -> None:
-    """Its connection breaks: another one takes its place (MQTT 3.1.1 CONNECT, clean session), and goes."""
+    """Breaks the phone's connection: another connection takes its place (MQTT 3.1.1 CONNECT, clean session), and
+    goes."""
     client = f"{encode_user(phone.user)}/{phone.device}".encode()
     connect = b"\x00\x04MQTT\x04\x02\x00\x3c" + len(client).to_bytes(2, "big") + client
     with socket.create_connection(("127.0.0.1", world.broker.port), 5) as connection:

@@ -46,8 +46,8 @@ def test_the_files_are_in_order(tmp_path: Path) -> None:
 
 
 class Prometheus:
-    """Debian's Prometheus, with the deployment's rules. Everything that happens each 15 s there happens each second here, and
-    no alert waits for its `for`."""
+    """Debian's Prometheus, with the deployment's rules. The intervals of 15 s are a second here, and no alert waits for
+    its `for`."""
 
     def __init__(self, directory: Path, *ports: int) -> None:
         rules = re.sub(r"^        for: .*\n", "", (FILES / "alerts.yml").read_text(), flags=re.MULTILINE).replace("interval: 15s", "interval: 1s")
@@ -130,7 +130,8 @@ def test_a_healthy_deployment_raises_no_alert_and_fills_the_dashboard(site: Site
     assert prometheus.firing() == set()
     for expression in QUERIES:
         query = expression.replace("$__rate_interval", "1m")
-        # Without pushes, webhooks and users at a limit these have no series; Prometheus must understand them all the same.
+        # Without pushes, webhooks and users at a limit these queries have no series, but Prometheus must understand all
+        # queries.
         prometheus.query(query)
         if not re.search("push|webhook|limited|outcome!=|resent", expression):
             # A rate needs two scrapes.
@@ -157,7 +158,7 @@ def test_a_store_that_fills_is_told(site: Site) -> None:
 
 
 def test_a_certificate_that_ends_is_told(site: Site) -> None:
-    """One that replaces the file of an option while the coordinators run."""
+    """A certificate that replaces the file of an option while the coordinators run."""
     assert "BellwireCertificateEnds" not in site.prometheus.firing()
     short = site.certificate.with_name("short.crt")
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "10", "-subj", "/CN=a"]
@@ -193,7 +194,7 @@ def test_a_clock_that_is_off_is_told(deploy: Deploy, tmp_path: Path) -> None:
 
 
 def test_the_steps_of_an_alert_use_no_function_of_the_shell_that_is_not_there() -> None:
-    """`metrics` once stood there, which no shell knows."""
+    """The steps once used `metrics`, a function that no shell knows."""
     text = (PROJECT / "docs/operations.md").read_text().split("## Alerts")[1].split("## Acting on calls and users")[0]
     functions = set(re.findall(r"^(\w+)\(\) {", text, re.MULTILINE))
     used = {command.split()[0] for command in re.findall(r"`([a-z]+ [^`]+)`", text)}

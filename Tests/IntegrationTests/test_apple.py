@@ -1,5 +1,5 @@
-"""What apps on Apple's platforms take in: the manifest as it is there, and the sources, type-checked against stand-ins for
-Apple's frameworks (Tests/AppleStandIns). Nothing here was built by an Apple compiler."""
+"""The parts that apps on Apple's platforms take in: the manifest of those platforms, and the sources, type-checked
+against stand-ins for Apple's frameworks (Tests/AppleStandIns). No Apple compiler built these sources."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_pa
             files = [tmp_path / "App.swift"]
             files[0].write_text(APP)
         compile_(tmp_path, "-typecheck", *map(str, files))
-    # The listings of docs/push.md, with what is the app's own.
+    # The listings of docs/push.md, with the app's own functions.
     listings = re.findall(r"```swift\n(.*?)```", (PROJECT / "docs/push.md").read_text(), re.DOTALL)
     assert len(listings) == 2
     own = "import BellwireClient\nfunc makeClient() -> SignalingClient { fatalError() }\nfunc setMediaSounding(_ isActive: Bool) {}\n"

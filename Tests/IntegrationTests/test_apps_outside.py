@@ -1,5 +1,6 @@
-"""The examples as apps of their own (Tests/AppsOutside): what is `public` in the SDK is enough for them. Here they are only checked by the
-compiler, against the modules of the debug build; `scripts/test --all` also builds them, as a package that depends on this one."""
+"""The examples as apps of their own (Tests/AppsOutside) need only the `public` declarations of the SDK. This test only
+compiles the examples against the modules of the debug build; `scripts/test --all` also builds the examples, as a
+package that depends on Bellwire's package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bellwire send`, and what `bellwire listen` shows of messages and signals: the SDK from end to end."""
+"""`bellwire send`, and the messages and signals that `bellwire listen` shows: the SDK from end to end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(listener: Terminal, event: str) -> list[dict[str, object]]:
 
 
 def test_a_message_is_delivered_and_shown_once(world: World, listener: Terminal) -> None:
-    """The receipt comes back, exit status 0; the phone acks and shows the text as it is."""
+    """The receipt comes back with exit status 0; the phone acks the message and shows the text unchanged."""
     text = 'hi "you" \\ 😀'
     done = send(world, listener.user, text, sender=World.user("alice"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -47,7 +47,8 @@ def test_a_message_to_nobody_expires(world: World) -> None:
 
 
 def test_who_only_asks_is_not_rung_and_not_online(world: World) -> None:
-    """While it waits for a receipt, a call to its user reaches nobody, and nothing is acked in the user's name."""
+    """While `bellwire send` waits for a receipt, a call to its user reaches no device, and no ack goes out in the
+    user's name."""
     alice, carol = World.user("alice"), world.phone("carol")
     command = [executable(), "send", World.user("nobody"), "x", "--ttl", "3s", "--as", alice]
     waiting = subprocess.Popen([*command, "--broker", world.broker.url], stdout=subprocess.PIPE, text=True)
@@ -61,7 +62,7 @@ def test_who_only_asks_is_not_rung_and_not_online(world: World) -> None:
 
 
 def test_signals_are_shown_in_the_order_of_their_numbers(world: World, listener: Terminal) -> None:
-    """Sent shuffled, as several replicas may hand them on; the SDK puts them into order."""
+    """The signals are sent shuffled, as several replicas may hand on signals; the SDK puts the signals into order."""
     alice = world.phone("alice")
     call = alice.invite(listener.user, mode="advanced")
     alice.expect_state(call, listener.user, "accepted")
@@ -74,7 +75,7 @@ def test_signals_are_shown_in_the_order_of_their_numbers(world: World, listener:
 
 
 def test_messages_of_a_stream_are_shown_in_the_order_of_their_numbers(world: World, listener: Terminal) -> None:
-    """Each is acked when it comes, and shown in its turn."""
+    """The phone acks each message at once, and shows the message in its turn."""
     alice = world.phone("alice")
     order = [1, 3, 2, 6, 5, 4, 10, 9, 8, 7]
     messages = [alice.message(listener.user, seq, seq=seq, stream="s") for seq in order]

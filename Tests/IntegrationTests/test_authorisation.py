@@ -1,5 +1,6 @@
-"""Who may ask for what (docs/protocol.md, section 2): every request about a call, from everybody who has or had to do with
-it. What strangers learn the conformance suite says (section_2_refusals); what the broker holds back stands in test_tokens.py."""
+"""The rights of users (docs/protocol.md, section 2): every request about a call, from every present or past member of
+the call. The conformance suite tests the answers to strangers (section_2_refusals); test_tokens.py tests the rights at
+the broker."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "call.report": {"milestones": {"accepted": 5}},
 }
 
-# Of a live advanced call: alice invited, bob accepted, carol's phone rings, dave has quit.
+# The roles in a live advanced call: alice invited, bob accepted, carol's phone rings, dave has quit.
 ROLES = ("inviter", "member", "ringing", "past")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "call.cancel": ("ok", "notInviter", "notInviter", "notInviter"),
@@ -67,7 +68,8 @@ def test_each_request_from_each_side(world: World, request_type: str) -> None:
 
 
 def test_nothing_can_be_learned_from_how_long_an_answer_takes(world: World) -> None:
-    """A call of others takes as long as one that does not exist: the difference is lost in what an answer takes anyway."""
+    """An answer about a call of others takes as long as an answer about an unknown call: the difference is lost in the
+    time of any answer."""
     alice, bob, erin = world.phones("alice", "bob", "erin")
     call = talk(alice, bob)
     times: dict[str, list[float]] = {"theirs": [], "nobody's": []}
@@ -94,7 +96,8 @@ def flood(count: int, ask: Callable[[int], dict[str, Any]]) -> list[str]:
 
 
 def test_who_rings_somebody_without_end_is_told_to_wait(world: World) -> None:
-    """Section 2, Rate limits: five invitations ring at the same time; taken back at once there are twenty, then one a second."""
+    """Section 2, Rate limits: five invitations may ring at the same time. Of invitations that are taken back at once,
+    twenty are allowed, then an invitation a second."""
     mallory, victim, friend = world.phones("mallory", "victim", "friend")
     victim.auto_ack = False
     began = time.monotonic()

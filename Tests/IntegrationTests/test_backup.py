@@ -88,7 +88,7 @@ class Busy:
 
 
 class Kept:
-    """What a deployment has, and must have again after the backup was restored."""
+    """The data of a deployment, which the deployment must have again after the restore of a backup."""
 
     def __init__(self, world: World) -> None:
         self.alice, self.bob, self.erin = world.phones("alice", "bob", "erin")
@@ -136,7 +136,7 @@ def store_of(kind: str, redis: RedisServer) -> dict[str, str]:
 def test_a_deployment_goes_on_from_a_backup_that_was_made_under_load(
     rig: Rig, redis_server: RedisServer, empty_redis: RedisServer, tmp_path: Path, kind: str
 ) -> None:
-    """Everything that was answered before the backup is there again, no request waits for a second, and what rings rings on."""
+    """Every answered change before the backup is there again, no request waits for a second, and phones ring on."""
     redis_server.command("FLUSHALL")
     broker = rig.broker()
     services = [rig.service(broker, f"before-{number}", **store_of(kind, redis_server), **UNLIMITED) for number in range(2)]
@@ -153,10 +153,11 @@ def test_a_deployment_goes_on_from_a_backup_that_was_made_under_load(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     for service in services:
         service.terminate()
-    # Days of use may lie between: what happened after the backup is not in it.
+    # Days of use may lie between backup and restore: the backup does not have the later changes.
     store = f"sqlite:{tmp_path / 'restored.db'}" if kind == "SQLite" else empty_redis.url
     well(restore(store, file))
-    # At a broker of its own: a call that has changed since the backup gets other revisions there than it had.
+    # The restored deployment has a broker of its own: a call that has changed since the backup gets other revisions
+    # there than before.
     restored = rig.world(store=store, **UNLIMITED)
     kept.move(restored)
     kept.check()
@@ -226,7 +227,7 @@ def test_waiting_webhooks_and_dead_letters_are_restored(
     assert " 0 waiting, 0 dead, 0 bytes" in listed(store), listed(store)
 
 
-# What is refused
+# Refusals
 
 
 @pytest.fixture(scope="module")
@@ -306,12 +307,12 @@ def test_what_cannot_be_backed_up_is_said(backups: dict[str, Path], empty_redis:
     assert there.read_text() == "an older backup"
     refused(backup(f"sqlite:{tmp_path / 'x.db'}", tmp_path / "no" / "folder"), "No such file")
     refused(run("backup", "--store", f"sqlite:{tmp_path / 'x.db'}"), "--out is required")
-    # Nothing half done stays behind.
+    # No half-written file stays behind.
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} <= {"there", "x.db", "other.db"}
 
 
 def test_a_backup_goes_through_a_pipe(backups: dict[str, Path], tmp_path: Path) -> None:
-    """As `docker compose run` needs it: the container writes no file of the host."""
+    """`docker compose run` needs a pipe: the container writes no file of the host."""
     import subprocess
 
     from harness import executable
@@ -340,6 +341,6 @@ def test_an_account_without_the_right_to_restore_is_told_and_leaves_a_redis_that
     empty_redis.command("FLUSHALL")
     empty_redis.command("ACL", "SETUSER", "limited", "+restore")
     well(restore(url, backups["Redis"]))
-    # And that account, without the right to restore, makes backups.
+    # The same account, without the right to restore, makes backups.
     empty_redis.command("ACL", "SETUSER", "limited", "-restore")
     well(backup(url, backups["Redis"].with_name("by-limited")))

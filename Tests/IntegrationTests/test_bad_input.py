@@ -1,8 +1,7 @@
-"""Bad input that the broker has a part in: topics of the greatest length, characters that brokers refuse, retained messages (§1).
-
-What a payload must not be, and how it is answered, the conformance suite says (section_1_payloads, section_2_refusals), and
-UpMessageRefusalTests and JSONParserTests. Here the coordinator must be the same process after each input, a normal call must work
-at the end, and a bystander's call must be unchanged.
+"""Bad input in which the broker plays a part: topics of the greatest length, characters that brokers refuse, retained
+messages (§1). The conformance suite (section_1_payloads, section_2_refusals), UpMessageRefusalTests and JSONParserTests
+test bad payloads and the answers to bad payloads. Here the coordinator must be the same process after each input, a
+normal call must work at the end, and a bystander's call must be unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def of(body: dict[str, Any]) -> bytes:
 
 @dataclass
 class Scene:
-    """Somebody who sends rubbish, and two who have nothing to do with it."""
+    """A user who sends bad input, and two bystanders."""
 
     world: World
     mallory: Device
@@ -72,7 +71,7 @@ def test_a_topic_too_long_to_be_mirrored_leaves_nothing_behind(scene: Scene, len
 
 @pytest.mark.parametrize("character", ["\u0085", "\ufdd0", "\uffff"])
 def test_characters_that_brokers_refuse_do_no_harm(scene: Scene, character: str) -> None:
-    """§1: U+0080–U+009F and noncharacters are not allowed since a broker may drop a client over them."""
+    """§1: U+0080–U+009F and noncharacters are not allowed since a broker may drop a client for such characters."""
     client = mqtt.Client(
         mqtt.CallbackAPIVersion.VERSION2,
         f"raw-{secrets.token_hex(4)}",
@@ -93,7 +92,7 @@ def test_characters_that_brokers_refuse_do_no_harm(scene: Scene, character: str)
 
 
 def test_nobody_else_was_touched(scene: Scene) -> None:
-    """The bystanders' call is what it was, they heard nothing, and the coordinator never stopped."""
+    """The bystanders' call is unchanged, the bystanders got no message, and the coordinator never stopped."""
     assert scene.alice.get(scene.call) == scene.before
     for device, since in zip((scene.alice, scene.bob), scene.quiet_since):
         assert [m.type for m in device.messages[since:] if m.type != "response"] == []
@@ -102,7 +101,7 @@ def test_nobody_else_was_touched(scene: Scene) -> None:
 
 
 def test_a_normal_call_still_works(scene: Scene) -> None:
-    """Also for the one who sent all that."""
+    """The sender of the bad input can still call, too."""
     carol = scene.world.phone("carol")
     call = scene.mallory.invite(carol)
     carol.expect("call.invited", call)
@@ -111,7 +110,8 @@ def test_a_normal_call_still_works(scene: Scene) -> None:
 
 
 def test_retained_messages_are_dropped(deploy: Deploy) -> None:
-    """§1: never retained; a broker that keeps one hands a stale copy to every coordinator that subscribes."""
+    """§1: a device never retains a message; a broker that keeps a message hands a stale copy to every coordinator that
+    subscribes."""
     world = deploy(store="memory:")
     alice, bob = world.phones("alice", "bob")
     world.service.kill()

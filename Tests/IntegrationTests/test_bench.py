@@ -1,4 +1,4 @@
-"""`bellwire-lab`: it is no part of `bellwire`, and what its `bench` prints is what it measured (docs/performance.md)."""
+"""`bellwire-lab` is no part of `bellwire`, and its `bench` prints its own measurements (docs/performance.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(scope="module")
 def reports() -> dict[str, dict[str, Any]]:
-    """Of runs of which no test asks how fast they were: two at a time."""
+    """The reports of runs whose speed no test checks: two runs at a time."""
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(RUNS, pool.map(lambda arguments: bench(*arguments), RUNS.values()), strict=True))
 
@@ -62,7 +62,7 @@ def test_what_is_offered_is_what_is_done() -> None:
 
 
 def test_groups_and_more_devices_take_more_messages(reports: dict[str, dict[str, Any]]) -> None:
-    """A call of three: two rings, two answers, and everybody hears of them."""
+    """A call of three has two rings and two answers, and every member is told of both answers."""
     alone = reports["sqlite"]["messagesPerCall"]
     group, devices = reports["group"], reports["devices"]
     assert group["failedCalls"] == devices["failedCalls"] == 0
@@ -138,7 +138,7 @@ def test_a_store_is_broken_by_name_or_not_at_all() -> None:
 
 
 def test_a_bench_without_the_program_that_it_measures_says_so(tmp_path: Path) -> None:
-    """It looks beside itself, unless one is named."""
+    """bellwire-lab looks for `bellwire` in its own folder, unless an option names a path."""
     alone = shutil.copy(lab(), tmp_path)
     for arguments, missing in (([], tmp_path / "bellwire"), (["--bin", "/nowhere/bellwire"], "/nowhere/bellwire")):
         process = run("bench", "--store", "memory", *arguments, program=alone)

@@ -61,14 +61,14 @@ def test_every_block_is_in_a_language_that_is_checked() -> None:
 
 
 def script(block: Block) -> str:
-    """Of a block that also shows outputs the commands alone."""
+    """Only the commands of a block that also shows outputs."""
     if block.language == "sh":
         return block.text
     return "".join(line[2:] + "\n" for line in block.text.splitlines() if line.startswith("$ "))
 
 
 def commands(text: str) -> list[str]:
-    """The lines without comments; a line that goes on is one."""
+    """The lines without comments. A line that goes on counts as a single line."""
     joined = re.sub(r" *\\\n *", " ", text)
     return [re.sub(r"(^|\s)#.*", "", line) for line in joined.splitlines()]
 
@@ -111,7 +111,7 @@ def test_a_python_block_parses(block: Block) -> None:
 @of("js")
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 def test_a_javascript_block_parses(block: Block, tmp_path: Path) -> None:
-    """Also one that goes on in a function of the app's own."""
+    """A block may also go on in a function of the app's own."""
     for number, text in enumerate((block.text, f"async () => {{\n{block.text}\n}}")):
         path = tmp_path / f"{number}.mjs"
         path.write_text(text)
@@ -131,7 +131,8 @@ def test_a_jsx_block_parses(block: Block) -> None:
 @of("swift")
 @pytest.mark.skipif(shutil.which("swiftc") is None, reason="there is no swiftc")
 def test_a_swift_block_parses(block: Block, tmp_path: Path) -> None:
-    """`…` stands for what is left out, and a type whose end is not shown goes on. A block may also be a list of elements."""
+    """`…` stands for left-out text, and a type whose end is not shown goes on. A block may also be a list of
+    elements."""
     text = block.text.replace("…", "rest")
     text += "}" * (text.count("{") - text.count("}"))
     path = tmp_path / "main.swift"
@@ -148,7 +149,7 @@ def test_a_swift_block_parses(block: Block, tmp_path: Path) -> None:
 
 @of("json")
 def test_a_json_block_parses(block: Block) -> None:
-    """`…` stands for what is left out: a value, or further fields."""
+    """`…` stands for left-out text: a value, or further fields."""
     text = re.sub(r",\s*…", "", block.text)
     text = re.sub(r"…\s*,?", "", text) if not re.search(r'"[^"]*…', text) else text
     for each in re.split(r"\n(?=\{)", text.strip()):

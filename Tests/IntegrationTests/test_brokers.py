@@ -1,4 +1,4 @@
-"""Several brokers that know nothing of each other (docs/protocol.md, section 1, Several brokers)."""
+"""Several brokers without a link between them (docs/protocol.md, section 1, Several brokers)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_phone_whose_broker_dies_rings_on_elsewhere(fleet: Fleet) -> None:
 
 
 def test_the_newer_of_two_sessions_stands(fleet: Fleet) -> None:
-    """One client id at two brokers, of which neither knows the other."""
+    """The same client id at two brokers that do not know each other."""
     alice, former = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
     assert (session := former.session)
     newer = fleet.phone(2, former.user)
@@ -118,7 +118,7 @@ def test_the_newer_of_two_sessions_stands(fleet: Fleet) -> None:
 
 
 def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
-    """Calls at the other brokers notice nothing."""
+    """Calls at the other brokers do not wait."""
     alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(2, fleet.user("bob"))
     with fleet.brokers[1].frozen():
         began = time.monotonic()
@@ -130,7 +130,7 @@ def test_a_frozen_broker_is_noticed_and_used_again(fleet: Fleet) -> None:
             longest = max(longest, time.monotonic() - asked)
             alice.cancel(call)
             assert time.monotonic() - began < 10, "a hung broker is noticed within 10 s"
-        # Attempts to connect to the broker, which accepts connections and does not answer, go on meanwhile.
+        # The service goes on trying to connect to the broker, which accepts connections and does not answer.
         for _ in range(30):
             asked = time.monotonic()
             call = alice.invite(bob)
@@ -185,7 +185,7 @@ def test_a_caller_whose_broker_dies_is_lost_unless_the_phone_moves(patient: Flee
 
 
 def test_a_message_that_crosses_the_goodbye_does_not_bring_a_caller_back(rig: Rig) -> None:
-    """The service asks for the device's presence, which does not come."""
+    """The service asks for the device's presence, but no presence comes."""
     fleet = rig.fleet(2, caller_grace="2s", **UNLIMITED)
     alice, bob = fleet.phone(0, fleet.user("alice")), fleet.phone(1, fleet.user("bob"))
     call = alice.invite(bob)
@@ -225,7 +225,7 @@ def test_devices_of_a_broker_that_was_away_are_asked_or_heard(patient: Fleet, tm
 
 
 def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> None:
-    """It answers pings meanwhile. Its canaries do not come back."""
+    """The broker answers pings meanwhile, but its canaries do not come back."""
     brokers = [rig.broker(), rig.broker()]
     proxy = MuteProxy(brokers[1].port)
     service = rig.service(f"{brokers[0].url},mqtt://127.0.0.1:{proxy.port}", **UNLIMITED)
@@ -235,7 +235,7 @@ def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> Non
         return Fleet.states(service)[name]
 
     wait_until(lambda: state() == "serving", 10, "the broker serves")
-    # A broker that has never delivered a canary may be one that refuses them, and is not judged.
+    # A broker that has never delivered a canary may refuse canaries, so the service does not judge such a broker.
     wait_until(lambda: proxy.delivered > 0, 10, "a canary came back")
     proxy.is_mute = True
     began = time.monotonic()
@@ -248,7 +248,7 @@ def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> Non
 
 
 def test_a_coordinator_that_alone_cannot_reach_a_broker_sends_through_another(tmp_path: Path) -> None:
-    """A phone there rings without waiting for a resend, whoever serves the call."""
+    """A phone there rings without waiting for a resend, whichever coordinator serves the call."""
     brokers = [SecureBroker(tmp_path / f"broker-{number}") for number in range(2)]
 
     def url(place: int, token: str) -> str:
@@ -285,7 +285,7 @@ def test_a_coordinator_that_alone_cannot_reach_a_broker_sends_through_another(tm
 
 
 def test_a_gateway_whose_broker_dies_goes_on_at_another(fleet: Fleet, tmp_path: Path) -> None:
-    """Each broker dies in turn, so that the gateway's own is among them."""
+    """Each broker dies in turn, so that the gateway's own broker dies too."""
     urls = ",".join(broker.url for broker in fleet.brokers)
     gateway = Gateway(tmp_path, urls, fleet.service.store).start()
     try:
@@ -303,7 +303,7 @@ def test_a_gateway_whose_broker_dies_goes_on_at_another(fleet: Fleet, tmp_path: 
 
 
 def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet, tmp_path: Path) -> None:
-    """The SDK has the list, too. Whether the phone's broker is among those that die or not, the phone rings."""
+    """The SDK has the list of brokers, too. The phone rings whether or not the phone's broker dies."""
     urls = ",".join(broker.url for broker in fleet.brokers)
     alice, name = fleet.phone(0, fleet.user("alice")), fleet.user("bob")
     output = tmp_path / "phone.out"

@@ -59,7 +59,7 @@ SECRETS = {
 
 
 def test_no_secret_is_in_a_report(tmp_path: Path) -> None:
-    """Of an environment, and of a log that comes through a pipe, with a broker and a store that do not answer."""
+    """Secrets of an environment, and of a log from a pipe, with a broker and a store that do not answer."""
     log = (
         f"connecting to mqtts://operator:hunter2@broker:8883 with {TOKEN}\n"
         'password=hunter2 {"secret":"hunter2"} Authorization: Bearer hunter2hunter2 token=hunter2\n'
@@ -83,7 +83,7 @@ def test_no_secret_is_in_a_report(tmp_path: Path) -> None:
     ["redis://u:hunter2@ss@h", "redis://u:hun/hunter2@h", "mqtt://a:x hunter2@h", "REDIS://u:hunter2@h", "redis://u:a,hunter2@h", "hunter2"],
 )
 def test_a_secret_with_odd_characters_is_withheld(url: str, tmp_path: Path) -> None:
-    """Also of an address that is wrong, about which a user reports a bug."""
+    """The address may be wrong, since users report bugs about wrong addresses."""
     env = {"BELLWIRE_STORE": url, "BELLWIRE_BROKER": url}
     done = subprocess.run(
         [executable(), "bugreport", "--out", "-"], env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""`bellwire call` and `bellwire listen`: what scripts rely on, exit status and JSON lines."""
+"""`bellwire call` and `bellwire listen`: the exit status and the JSON lines, on which scripts rely."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_exit_status_tells_the_outcome(world: World, start: Start, auto: str
 
 
 def test_an_ignored_call_times_out(world: World, start: Start) -> None:
-    """3 timeout: `--auto ignore` lets it ring."""
+    """3 timeout: with `--auto ignore` the phone keeps ringing."""
     alice, bob = World.user("alice"), World.user("bob")
     listening(start, bob, "--auto", "ignore")
     caller = start("call", alice, bob, "--timeout", "1s")
@@ -74,7 +74,7 @@ def test_a_call_cancelled_on_another_device_exits_as_cancelled(world: World, sta
 
 
 def test_a_refused_call_is_an_error(world: World, start: Start) -> None:
-    """1 error: who is in an advanced call cannot place another."""
+    """1 error: a user in an advanced call cannot place another call."""
     web, bob = world.phone("alice", "web"), world.phone("bob")
     talk(web, bob)
     caller = start("call", web.user, World.user("carol"))
@@ -105,7 +105,7 @@ def test_what_is_said_on_the_command_line_reaches_the_callee(world: World, start
 
 
 def test_a_group_call_is_answered_when_one_accepts(world: World, start: Start) -> None:
-    """`bellwire call USER…`: 0 when anybody answered."""
+    """`bellwire call USER…`: 0 when a callee answered."""
     alice, bob, carol = World.user("alice"), World.user("bob"), World.user("carol")
     listening(start, bob, "--auto", "reject")
     listening(start, carol, "--auto", "accept")
@@ -143,7 +143,7 @@ def test_an_advanced_call_is_hung_up_after_its_time(world: World, start: Start, 
 
 
 def test_a_listener_leaves_cleanly_on_sigterm(world: World, start: Start) -> None:
-    """It says goodbye, so that its user is offline at once."""
+    """The listener says goodbye, so that its user is offline at once."""
     bob = World.user("bob")
     listener = listening(start, bob, "--auto", "accept")
     assert _offline(world, bob) == []
@@ -155,7 +155,7 @@ def test_a_listener_leaves_cleanly_on_sigterm(world: World, start: Start) -> Non
 
 
 def test_a_listener_without_auto_rings_on(world: World, start: Start) -> None:
-    """No terminal to press keys on: it rings, and does not fail."""
+    """Without a terminal for keys the listener rings, and does not fail."""
     alice, bob = world.phone("alice"), World.user("bob")
     listener = listening(start, bob)
     call = alice.invite(bob)
@@ -166,7 +166,7 @@ def test_a_listener_without_auto_rings_on(world: World, start: Start) -> None:
 
 
 def test_signals_that_whoever_started_it_ignores_do_not_end_it(world: World, start: Start, tmp_path: Path) -> None:
-    """`nohup` ignores SIGHUP, and a shell without job control SIGINT of what it starts in the background."""
+    """`nohup` ignores SIGHUP, and a shell without job control ignores SIGINT for its background processes."""
     user, output = World.user("bob"), tmp_path / "ignoring.out"
     child = Child(
         ["bash", "-c", 'trap "" HUP INT; exec "$0" "$@"', executable(), "listen", "--as", user, "--auto", "accept"]
@@ -177,7 +177,7 @@ def test_signals_that_whoever_started_it_ignores_do_not_end_it(world: World, sta
         wait_until(lambda: '"connected"' in output.read_text(), 10, "connected")
         child.signal(signal.SIGHUP)
         child.signal(signal.SIGINT)
-        # Who was told to leave is gone before somebody else has called and was answered.
+        # A listener that obeyed the signals would be gone before the caller got an answer.
         assert start("call", World.user("alice"), user).exit_status() == 0
         assert child.running
         child.terminate()
@@ -187,7 +187,7 @@ def test_signals_that_whoever_started_it_ignores_do_not_end_it(world: World, sta
 
 @pytest.mark.parametrize("command", ["call", "listen"])
 def test_help_and_bad_flags(command: str) -> None:
-    """`--help` tells the flags; a bad flag is one line and exit status 64."""
+    """`--help` lists the flags; a bad flag gives a single line and exit status 64."""
     shown = run(command, "--help")
     assert shown.returncode == 0
     for flag in ("--as", "--device", "--broker", "--json"):

@@ -1,4 +1,4 @@
-"""`BellwireClientCore` by itself: an app is made of it, of `SignalingProtocol` and `Basics`, and of no C library."""
+"""`BellwireClientCore` by itself: an app needs this module, `SignalingProtocol` and `Basics`, and no C library."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def objects_of(module: str) -> list[str]:
 
 
 def test_it_is_linked_without_a_c_library_and_with_swift_in_it(tmp_path: Path) -> None:
-    """The compiler is told of no module map, so that it refuses a module that imports C; and the linker has the objects of the modules.
-    No shared library is needed but the system's own: neither Swift's nor OpenSSL or another of the service's."""
+    """The compiler knows no module map, so the compiler refuses a module that imports C; the linker has only the
+    objects of the modules. The app needs only the system's own shared libraries: neither Swift's nor OpenSSL nor
+    another library of the service."""
     (tmp_path / "main.swift").write_text(APP)
     objects = [path for module in MODULES for path in objects_of(module)]
     app = tmp_path / "app"
@@ -56,7 +57,7 @@ def test_it_is_linked_without_a_c_library_and_with_swift_in_it(tmp_path: Path) -
 
 
 def test_what_imports_c_is_refused(tmp_path: Path) -> None:
-    """So that the test before means something: the SDK's own transport has OpenSSL under it."""
+    """This test shows that the test above can fail: the SDK's own transport uses OpenSSL."""
     (tmp_path / "main.swift").write_text("import BellwireClient\n")
     command = ["swiftc", "-typecheck", "-I", str(BUILD / "Modules"), str(tmp_path / "main.swift")]
     refused = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote: MQTT 5 and 3.1.1, over TCP and WebSocket, and mosquitto's command line (§1)."""
+"""Clients of other makers: MQTT 5 and 3.1.1, over TCP and WebSocket, and mosquitto's command line (§1)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CommandLine:
         level = encode_user(self.user)
         self._up = f"bellwire/v1/up/{level}/shell"
         self._child = Child(
-            # stdbuf: its debug lines, which tell of the SUBACK, are buffered otherwise.
+            # stdbuf keeps mosquitto_sub from buffering its debug lines, which tell of the SUBACK.
             [
                 "stdbuf",
                 "-oL",
@@ -110,7 +110,7 @@ class CommandLine:
         subprocess.run(["mosquitto_pub", *arguments, "-t", self._up, "-m", json.dumps(body)], check=True, timeout=10)
 
     def expect(self, **fields: Any) -> dict[str, Any]:
-        """The first message with these fields, which it acks when it is an event."""
+        """The first message with these fields. The device acks an event."""
 
         def find() -> dict[str, Any] | None:
             for line in self._output.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Clocks that somebody sets: a coordinator's machine's, Redis's machine's."""
+"""Clocks that an operator sets: the clock of a coordinator's machine, and the clock of Redis's machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT_SECONDS = 5
 
 @pytest.fixture(params=["redis's machine", "a coordinator's machine", "a coordinator's machine, SQLite"])
 def stepped(request: pytest.FixtureRequest, deploy: Deploy, tmp_path: Path) -> Iterator[tuple[World, SteppedClock]]:
-    """A deployment, and a clock of one of its machines."""
+    """A deployment, and the clock of a machine of the deployment."""
     clock = SteppedClock(tmp_path / "clock")
     if request.param.endswith("SQLite"):
         yield deploy(1, env=clock.env), clock
@@ -47,7 +47,7 @@ def steps_seen(world: World) -> float:
 def test_a_clock_that_is_set_ends_no_call_and_lets_none_ring_on(
     stepped: tuple[World, SteppedClock], seconds: int
 ) -> None:
-    """§5: time is the store's, and goes on whatever somebody does to a clock."""
+    """§5: time is the store's, and goes on when an operator sets a clock."""
     world, clock = stepped
     alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
     ringing = [ring(alice, other, timeout=60) for other in (bob, carol, dave)]
@@ -73,7 +73,7 @@ def test_a_clock_that_is_set_ends_no_call_and_lets_none_ring_on(
 
 
 def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deploy: Deploy, tmp_path: Path) -> None:
-    """What the coordinators know of the clock is kept in the store."""
+    """The store keeps the coordinators' knowledge of the clock."""
     clock = SteppedClock(tmp_path / "clock")
     server = RedisServer(tmp_path / "redis", env=clock.env)
     world = deploy(1, store=server.url)
@@ -101,8 +101,9 @@ def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deplo
 def test_what_strangers_compare_with_their_clocks_is_by_the_wall_clock(
     rig: Rig, providers: PushProviders, tmp_path: Path, seconds: int
 ) -> None:
-    """docs/decisions/0024: a machine started with a clock two hours away, which was put right afterwards. The service's own time stays
-    that far away. Receivers and providers here refuse what is not of their time (`Receiver`, `PushProviders`)."""
+    """docs/decisions/0024: a machine started with a clock two hours away, and the clock was corrected afterwards. The
+    service's own time stays two hours away. Receivers and providers here refuse other times than their own (`Receiver`,
+    `PushProviders`)."""
     clock = SteppedClock(tmp_path / "clock")
     clock.step(seconds)
     receiver = Receiver(tmp_path / "receiver")
@@ -132,7 +133,7 @@ def test_what_strangers_compare_with_their_clocks_is_by_the_wall_clock(
         alice.cancel(call)
         providers.expect(iphone.target("webPush"), "missed", call)
 
-        # A token that ended before it was registered is not the one that was registered.
+        # A token that ended before its registration is another token than the registered token.
         token = iphone.target("apnsVoIP")
         providers.fail(token, Reply(410, {"reason": "Unregistered", "timestamp": ended}))
         first = alice.invite(iphone.user)

@@ -30,7 +30,7 @@ def refusal(command: str, path: str, *options: str, env: dict[str, str] | None =
 
 
 def check(path: str) -> str:
-    """What `bellwire config --check` says."""
+    """The message of `bellwire config --check`."""
     checked = run("config", "--check", path)
     assert checked.returncode == (0 if checked.stdout == "ok\n" else 64), checked
     return checked.stdout.strip() or checked.stderr.strip()

@@ -1,4 +1,4 @@
-"""The conformance suite, as a stranger runs it, against real deployments (conformance/README.md)."""
+"""Runs the conformance suite as a stranger does, against real deployments (conformance/README.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.redis_cluster import RedisCluster
 from harness.sentinels import SentinelFleet
 
 _brief = pytest.mark.conformance
-"""Tests with short timers, which no browser may delay."""
+"""The marker of tests with short timers, which no browser may delay."""
 
 
 @_brief
@@ -34,7 +34,7 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
 @_brief
 @pytest.mark.timeout(300)
 def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
-    """Devices of one user, and users of one call, are at different brokers, with QoS 1."""
+    """Devices of the same user, and users of the same call, are at different brokers, with QoS 1."""
     redis = RedisServer(tmp_path / "redis")
     try:
         with fleet(tmp_path, redis.url, 3, replicas=2, publish_qos="1", **SHORT) as brokers:
@@ -59,7 +59,7 @@ def test_a_deployment_on_servers_that_fail_over_conforms(
 
 @pytest.mark.timeout(300)
 def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None:
-    """10 s, 30 s, 60 s and 120 s are waited for. What waits for less than that the other runs have."""
+    """This run waits for 10 s, 30 s, 60 s and 120 s. The other runs have the tests with shorter waits."""
     with deployment(tmp_path, "sqlite") as broker:
         check(broker, "--mqtt", "5", "--slow")
 
@@ -67,8 +67,8 @@ def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None
 @_brief
 @pytest.mark.timeout(120)
 def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: Path) -> None:
-    """The policies that a stranger cannot change. The lease is short here alone: whoever renews presence is sent again what
-    it has not acked, which is no time for tests of resends."""
+    """The policies that a stranger cannot change. The lease is short only in this run: a device that renews its
+    presence gets unacknowledged deliveries again, and these would disturb tests of resends."""
     with deployment(tmp_path, "sqlite", users="known", trace="off", presence_lease="6s") as broker:
         pattern = "Users|known|timeline|lease"
         check(broker, "--users", "known", "--trace", "none", "--mqtt", "5", "-k", pattern)
@@ -90,7 +90,8 @@ def test_a_deployment_with_media_servers_conforms(tmp_path: Path) -> None:
 @_brief
 @pytest.mark.timeout(120)
 def test_a_deployment_with_push_conforms(tmp_path: Path) -> None:
-    """What the suite registers is nobody's: the providers refuse it, and no push service is at push.invalid."""
+    """The suite registers made-up addresses: the providers refuse the tokens, and no push service is at
+    push.invalid."""
     providers = PushProviders(tmp_path / "providers")
     settings = str(providers.settings())
     try:

@@ -1,4 +1,5 @@
-"""The conformance suite with an SDK as the device (conformance/README.md), at the SDKs' QoS of 0. A file of its own: it takes as long as the other runs."""
+"""The conformance suite with an SDK as the device (conformance/README.md), at the SDKs' QoS of 0. These tests have a
+file of their own, since they take as long as the other runs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
     with whole_deployment(tmp_path) as (broker, push):
         device = ["--device", "web", "--qos", "0", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
         output = check(broker, *device, *push, *told(SHORT))
-    # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
+    # The number of scenarios by hand grows when tests ask more of a device than an app could do: a person must see and
+    # decide such a growth.
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"
 
@@ -36,7 +38,8 @@ def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_swift_sdk_conforms_over_libmosquitto(tmp_path: Path) -> None:
-    """What is about connections, presence, resends and acks: all that another transport could change. With QoS 1."""
+    """The scenarios about connections, presence, resends and acks, since another transport could change these parts.
+    With QoS 1."""
     with whole_deployment(tmp_path) as (broker, push):
         output = check(broker, "--device", "swift-mosquitto", "--qos", "1", "-k", "^[15]", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)
@@ -45,7 +48,7 @@ def test_the_swift_sdk_conforms_over_libmosquitto(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_kotlin_sdk_conforms_as_the_device(tmp_path: Path) -> None:
-    """The Kotlin SDK's machine, driver and MQTT over TCP, all devices in one JVM."""
+    """The Kotlin SDK's machine, driver and MQTT over TCP. All devices are in the same JVM."""
     with whole_deployment(tmp_path) as (broker, push):
         output = check(broker, "--device", "kotlin", "--qos", "0", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)

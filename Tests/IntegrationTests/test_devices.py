@@ -1,4 +1,4 @@
-"""Many devices and many calls of one user, and a device that takes the place of another (§1, §5)."""
+"""Many devices and many calls of a user, and a device that takes the place of another (§1, §5)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from harness import Deploy, World, encode, is_online, ring, talk, welcomes
 
 
 def test_the_welcome_tells_the_settings(world: World) -> None:
-    """§1, §3: by default a heartbeat every 20 s, and 60 s without one are too long."""
+    """§1, §3: by default a heartbeat every 20 s; a member without a heartbeat for 60 s is lost."""
     alice = world.phone("alice")
     (welcome,) = welcomes(alice, alice.session)
     assert (welcome["heartbeatInterval"], welcome["heartbeatTimeout"]) == (20, 60)
 
 
 def test_the_welcome_names_a_live_call_however_many_came_after_it(world: World) -> None:
-    """§1: live calls, not the newest ones; an app that was killed while it talked finds its call again."""
+    """§1: the welcome has live calls, not the newest calls; an app that was killed while it talked finds its call
+    again."""
     alice, bob, *others = world.phones("alice", "bob", "carol", "dave", "erin")
     live = talk(alice, bob)
-    # One user invites another twenty times at once and no more.
+    # A user may invite another user at most twenty times at once.
     for number in range(51):
         other = others[number % 3]
         other.cancel(other.invite(bob))
@@ -32,7 +33,7 @@ def test_the_welcome_names_a_live_call_however_many_came_after_it(world: World) 
 
 
 def test_made_up_devices_are_told_of_a_call_within_bounds(world: World) -> None:
-    """§5: a device that acked something is told of the call; of one user's devices at most 32 are."""
+    """§5: a device that has acked any message is told of the call; the service tells at most 32 devices of a user."""
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob)
     for number in range(200):
@@ -41,7 +42,7 @@ def test_made_up_devices_are_told_of_a_call_within_bounds(world: World) -> None:
     since = len(world.tap.messages)
     bob.accept(call)
     assert alice.expect_change(call, bob, "accepted")["call"]["endReason"] == "answered"
-    # What the service publishes for one request, it publishes before it answers the next one.
+    # The service publishes all messages of a request before the service answers the next request.
     bob.get(call)
     world.tap.settle()
     told = [m for m in world.tap.messages[since:] if m.body.get("event") == "call.handledElsewhere"]
@@ -50,14 +51,14 @@ def test_made_up_devices_are_told_of_a_call_within_bounds(world: World) -> None:
 
 
 def test_devices_that_come_and_go_are_forgotten_but_not_the_one_that_stays(rig: Any) -> None:
-    """§1: of a user's devices three times as many are known as may be online; who is online is kept."""
+    """§1: the service knows three times as many devices of a user as may be online; an online device is kept."""
     world = rig.world()
     alice, bob = world.phones("alice", "bob")
     for number in range(200):
         for online in (True, False):
             message = {"online": online, "session": f"s{number}"}
             bob.publish(f"{bob.root}/presence/{bob.user}/brief-{number}", encode(message))
-    # Anything that bob sends is served after what he sent before.
+    # The service serves this request of bob after bob's earlier messages.
     bob.refused("call.get", "callNotFound", callID="nothing")
     with closing(sqlite3.connect(world.service.directory / "bellwire.db")) as store:
         (known,) = store.execute("SELECT count(*) FROM presence WHERE user_id=?", (bob.user.encode(),)).fetchone()
@@ -72,8 +73,8 @@ def test_devices_that_come_and_go_are_forgotten_but_not_the_one_that_stays(rig: 
 
 
 def test_the_same_device_replaced_by_a_new_connection_stays_online(deploy: Deploy) -> None:
-    """§1: one connection per device, a newer one replaces the older; the will of the old session hurts nobody. A lost caller
-    has 1 s to come back."""
+    """§1: a device has a single connection, and a newer connection replaces an older; the will of the old session harms
+    no call. A lost caller has 1 s to come back."""
     quick = deploy(store="memory:", caller_grace="1s")
     alice, bob = quick.phones("alice", "bob")
     call = ring(alice, bob)

@@ -54,7 +54,7 @@ def exists(named: re.Match[str]) -> bool:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_test_that_a_document_names_exists(document: str) -> None:
-    """What a document promises is guarded only as long as its test is there."""
+    """A document's promise is guarded only as long as its test exists."""
     text = (DOCS / document).read_text()
     assert [named[0] for named in NAMED.finditer(text) if not exists(named)] == []
 
@@ -65,7 +65,8 @@ def test_the_tables_of_promises_name_tests() -> None:
 
 
 def test_whatever_test_a_document_names_is_run_by_scripts_test() -> None:
-    """Every Swift test and every integration test, among them the conformance suite; and the scripts that the documents name as proof."""
+    """scripts/test runs every Swift test and every integration test, including the conformance suite, and the scripts
+    that the documents name as proof."""
     steps = (PROJECT / "scripts/test").read_text()
     swift = ('swift test --skip-build --skip "$waiting"', 'swift test --skip-build --filter "$waiting"')
     for part in (*swift, '-m "not alone and not conformance and not stores"', "-m conformance", "-m alone", "-m stores"):
@@ -117,7 +118,7 @@ def test_the_reading_path_has_ten_files_and_the_way_of_a_request_ten_steps() -> 
 
 
 def test_the_map_leads_to_every_document() -> None:
-    """Those of a folder with an index are found from there."""
+    """The index of a folder leads to the folder's other documents."""
     text = (DOCS / "README.md").read_text()
     mapped = {str((DOCS / target).resolve()) for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)}
     rooms = [DOCS, DOCS / "migrate", DOCS / "reference"]
@@ -139,7 +140,7 @@ BEHAVIOUR = re.compile(r"`((?:clients/web/src/)?[\w/+]+\.(?:swift|ts))`: `(\w+)`
 
 
 def test_the_table_of_behaviours_names_functions_of_the_web_sdk() -> None:
-    """Those in Swift are held by `ImportTests`."""
+    """`ImportTests` checks the functions in Swift."""
     places = [place for place in BEHAVIOUR.findall((DOCS / "architecture.md").read_text()) if place[0].endswith(".ts")]
     assert places
     for file, name in places:
@@ -152,7 +153,7 @@ def test_targets_md_lists_every_target_with_what_it_uses() -> None:
     uses = {}
     for name, rest in re.findall(form, package, re.DOTALL):
         if (PROJECT / "Sources" / name).is_dir():
-            # The second list has what the target uses on Linux alone.
+            # The second list has the dependencies that the target uses on Linux alone.
             dependencies = re.search(r"dependencies: \[(.*?)\](?:\s*\+ \(isLinux \? \[(.*?)\])?", rest, re.DOTALL)
             uses[name] = set(re.findall(r'"([\w-]+)"', "".join(filter(None, dependencies.groups())))) if dependencies else set()
     rows = re.findall(r"^\| `([\w-]+)` \| .* \| (.*) \|$", (DOCS / "targets.md").read_text(), re.MULTILINE)
@@ -175,7 +176,8 @@ class Sources:
         self.texts = [path.read_text() for path in sorted((PROJECT / "Sources" / target).rglob("*.swift"))]
 
     def expression(self, type_name: str, name: str) -> str:
-        """The text behind `static let name =`, or behind a property of that name, in a file that declares the type or extends it."""
+        """The text behind `static let name =`, or behind a property of that name, in a file that declares or extends
+        the type."""
         declares = re.compile(rf"^[ a-z@]*\b(?:struct|class|enum|extension) {type_name}\b", re.MULTILINE)
         texts = [text for text in self.texts if declares.search(text)]
         assert texts, f"no type {type_name}"
@@ -188,7 +190,7 @@ class Sources:
         raise AssertionError(f"no constant {type_name}.{name}")
 
     def value(self, type_name: str, name: str, part: str = "") -> tuple[int, ...]:
-        """Of a limit its rate and burst; of a range its upper bound; of a value with named parts the one named `part`."""
+        """The rate and burst of a limit; the upper bound of a range; the part `part` of a value with named parts."""
         text = self.expression(type_name, name).split("//")[0].strip()
         if limit := re.fullmatch(r"\w*Limit\(rate: ([\d_]+), burst: ([\d_]+)\)", text):
             return tuple(int(number) for number in limit.groups())
@@ -227,7 +229,7 @@ def configured(names: list[str]) -> tuple[int, ...]:
 
 
 def defaulted(setting: str) -> str:
-    """A setting's default, as it stands in its declaration."""
+    """A setting's default, as written in its declaration."""
     texts = " ".join(Sources("BellwireCommands").texts)
     found = re.search(rf'Option\(\s*"{setting}",\s*"\w+",\s*default: "(\w+)"', texts)
     assert found, setting
@@ -275,7 +277,7 @@ def test_most_bounds_are_held_against_a_constant() -> None:
 
 
 def test_every_command_of_backend_md_works(deployment: World, tmp_path: Path) -> None:
-    """In their order, in one shell. What fails there on purpose says so."""
+    """The commands run in their order, in a single shell. The document says which commands fail on purpose."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "backend.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 8
     gateway = Gateway(tmp_path, deployment.broker.url, deployment.service.store).start()
@@ -288,7 +290,7 @@ def test_every_command_of_backend_md_works(deployment: World, tmp_path: Path) ->
             env=clean_environment({"GATEWAY": f"http://127.0.0.1:{gateway.port}", "TOKEN": gateway.token}),
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        # What the comments say that it prints.
+        # The output that the document's comments promise.
         lines = done.stdout.splitlines()
         expected = ["active", "hangup", '"alice"', '"server"', "204", "alice", "201", "200", '"unauthorized"', '"callNotFound"', '"callEnded"']
         rest = iter(lines)

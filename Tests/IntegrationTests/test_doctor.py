@@ -82,7 +82,7 @@ def test_a_broker_with_tokens_and_a_store_are_well(tmp_path: Path, brokers: list
 
 
 def test_each_bad_setting_is_named(tmp_path: Path, brokers: list[Broker]) -> None:
-    """And nothing is left at the broker."""
+    """The doctor leaves no retained message at the broker."""
     broker = OddBroker(tmp_path, "max_packet_size 100000\nmax_inflight_messages 5")
     brokers.append(broker)
     status, checks = doctor("--broker", broker.url)

@@ -1,4 +1,4 @@
-"""Apps on each of the drop-ins in a deployment whose topics begin otherwise (`BellwireConfiguration.topicRoot`)."""
+"""Apps on each of the drop-ins in a deployment whose topics have another root (`BellwireConfiguration.topicRoot`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def world(rig: Any) -> World:
 
 
 def roots(world: World) -> set[str]:
-    """Under which the service has told anything."""
+    """The topic roots under which the service has sent a message."""
     return {message.topic.split("/")[0] for message in world.tap.messages if message.kind == "down"}
 
 

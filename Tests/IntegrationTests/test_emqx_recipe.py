@@ -1,4 +1,4 @@
-"""The rules for EMQX in docs/deployment.md, as far as they can be checked without EMQX: which names give which rights."""
+"""The rules for EMQX in docs/deployment.md, as far as a test without EMQX can check: the rights that each name has."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROOT = "bellwire/v1"
 class Rule(NamedTuple):
     is_allowed: bool
     name: str | None
-    """That the username must be; None: whoever it is."""
+    """The username must equal this name; None allows any username."""
     pattern: str | None
-    """That the username must have in it."""
+    """The username must contain a match of this pattern."""
     action: str
     topics: list[str]
 
@@ -56,7 +56,7 @@ def rules() -> list[Rule]:
 
 
 def matches(topic: str, pattern: str) -> bool:
-    """As MQTT has it. The wildcards of a filter that is subscribed to are words like others here."""
+    """Matches as MQTT does. A wildcard in a subscribed filter counts as an ordinary word here."""
     words, wanted = topic.split("/"), pattern.split("/")
     for place, word in enumerate(wanted):
         if word == "#":
@@ -67,7 +67,8 @@ def matches(topic: str, pattern: str) -> bool:
 
 
 def may(username: str, action: str, topic: str) -> bool:
-    """Whether the first rule that fits allows it. A username is put into a topic as it stands: if it has wildcards, they count."""
+    """Whether the first rule that fits allows the action. EMQX puts a username into a topic unchanged: wildcards in a
+    username count."""
     for rule in rules():
         if rule.name not in (None, username) or (rule.pattern and not re.search(rule.pattern, username, re.DOTALL)):
             continue
@@ -129,7 +130,7 @@ def test_the_token_is_held_to_its_user_and_was_made_for_this() -> None:
 
 
 def test_lists_of_audiences_are_named_with_the_versions_that_refuse_them() -> None:
-    """EMQX before 6.0.2 compares the whole claim. What Bellwire itself makes must be taken by all of them."""
+    """EMQX before 6.0.2 compares the whole claim. All versions must take Bellwire's own tokens."""
     recipe = DOCUMENT.split("## EMQX instead of mosquitto")[1].split("\n## ")[0]
     assert "6.0.2" in recipe and "6.1.0" in recipe and '"aud":"bellwire"' in recipe
     with tempfile.TemporaryDirectory() as directory:

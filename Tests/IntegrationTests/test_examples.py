@@ -1,4 +1,5 @@
-"""Examples: each is short, and does what its first lines say. Examples/Telephone has its tests in test_telephone.py, the tutorial in test_tutorial.py."""
+"""Examples: each example is short, and does as its first lines say. Examples/Telephone has its tests in
+test_telephone.py, the tutorial in test_tutorial.py."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_an_example_is_short(program: Path) -> None:
 
 
 class Program:
-    """An example as a child process, with the lines that it has written."""
+    """An example as a child process, with the lines that the example has written."""
 
     def __init__(self, directory: Path, name: str, *arguments: str, **environment: str) -> None:
         self._output = directory / f"{name}.out"

@@ -16,9 +16,10 @@ from .tap import Tap, Tapped
 
 class Ledger:
     """Judges each message against the schemas, and against rules that tie messages together:
+
     * a response answers a request of the same device, at most once for each time that the request was sent (§2), and
-    comes on
-    the topic of that device, or a level below it when the request named that as its Response Topic (§1, Backends);
+      comes on the topic of that device, or a level below it when the request named that level as its Response Topic
+      (§1, Backends);
     * two messages that carry the same revision of a call carry the same call (§4), also across a crash;
     * an event is about a call of the addressed user, and agrees with the state of that user in the call (§5);
     * a signal comes from another device, and each signal and receipt goes to a single device (§2);

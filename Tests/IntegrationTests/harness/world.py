@@ -1,4 +1,4 @@
-"""A broker, the services on it, and the phones of one test."""
+"""A broker, the services on this broker, and the phones of a test."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class World:
         return made.connect(presence=presence) if connect else made
 
     def borrow(self) -> Iterator[World]:
-        """This deployment for one test, whose phones are closed after it. For `yield from` in a fixture."""
+        """This deployment for a single test, whose phones are closed after the test. For `yield from` in a fixture."""
         world = World(self.broker, *self.services)
         yield world
         world.close()
@@ -71,7 +71,7 @@ STORES = ("SQLite", "Redis")
 
 
 def on_each_store(deploy: Deploy, redis: RedisServer, replicas: int = 2, **options: Any) -> dict[str, World]:
-    """The same deployment on each of `STORES`. Those on one Redis do not share their keys."""
+    """The same deployment on each of `STORES`. Deployments on the same Redis do not share their keys."""
     prefix = f"bellwire-{secrets.token_hex(4)}"
     return {
         "SQLite": deploy(replicas, **options),

@@ -16,7 +16,7 @@ Notification = tuple[str, dict[str, Any]]
 
 
 class Stream:
-    """`GET /call/events`, read until one side ends it."""
+    """`GET /call/events`, read until either side ends the stream."""
 
     def __init__(self, gateway: Gateway, token: str, last_id: str | None = None) -> None:
         self.last_id = last_id
@@ -70,7 +70,7 @@ class Stream:
 
 
 class HTTPUser:
-    """A user, its token and its streams on one gateway."""
+    """A user with a token and streams on a gateway."""
 
     def __init__(self, gateway: Gateway, user: str, **claims: Any) -> None:
         self.gateway = gateway
@@ -89,7 +89,7 @@ class HTTPUser:
         return stream
 
     def reopen(self, gateway: Gateway | None = None) -> Stream:
-        """Closes the latest stream, and goes on with another one, whose notifications come next."""
+        """Closes the latest stream, and goes on with a new stream, whose notifications come next."""
         before = self.streams[-1]
         before.close()
         self._seen = 0
@@ -128,7 +128,7 @@ class HTTPUser:
         return told[place][1]
 
     def expect_nothing_more(self, streams: int | None = None) -> None:
-        """Of the first so many, or of all."""
+        """Checks the first `streams` streams, or all streams."""
         told = [stream.told for stream in self.streams[:streams]]
         assert all(len(one) <= self._seen for one in told), told
 

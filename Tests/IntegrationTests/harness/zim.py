@@ -17,7 +17,7 @@ ACTIVE_LOGIN, LOGIN_TIMEOUT, LOGIN_INTERRUPTED, KICKED_OUT, TOKEN_EXPIRED = rang
 
 
 class ZIMApp(DropIn):
-    """One user of an app, which is configured and has its instance."""
+    """A user of an app, which is configured and has its instance."""
 
     def __init__(self, broker: Broker, directory: Path, name: str, user: str | None = None, **configuration: Any) -> None:
         user = user or f"{name}-{secrets.token_hex(4)}"
@@ -30,7 +30,7 @@ class ZIMApp(DropIn):
         return self
 
     def ask(self, command: str, code: int = SUCCESS, within: float = 20, **fields: Any) -> Told:
-        """What the callback has."""
+        """Sends a command and returns the callback's fields."""
         since = len(self.told())
         self.do(command, **fields)
         said = self.expect(command, within, since=since)
@@ -45,7 +45,7 @@ class ZIMApp(DropIn):
         return self.expect("connection", timeout, since=since, state=state, reason=reason)
 
     def becomes(self, call: str, who: ZIMApp, state: int, timeout: float = 10, since: int = 0) -> dict[str, Any]:
-        """The user as `callUserStateChanged` names it with this state."""
+        """The user with this state, as named by `callUserStateChanged`."""
 
         def names(line: Told) -> bool:
             return (line["told"], line.get("callID")) == ("states", call) and any(
