@@ -1,4 +1,4 @@
-"""What the executable says when it is not let in: each failure names its cause, at once and in one line."""
+"""The messages of an executable that is not let in: each failure names its cause, at once and in a single line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.processes import listening
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """One that checks tokens."""
+    """A broker that checks tokens."""
     broker = SecureBroker(tmp_path_factory.mktemp("broker"))
     yield broker
     broker.stop()
@@ -31,7 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of an authority that nobody here trusts."""
+    """Certificates of an authority that no process here trusts."""
     directory = tmp_path_factory.mktemp("stranger")
     subprocess.run([PROJECT / "scripts/dev-certs", directory], check=True, capture_output=True)
     return directory
@@ -41,7 +41,7 @@ COMMANDS = {"listen": ["listen"], "call": ["call", "alice"], "send": ["send", "a
 
 
 def refused(command: str, *options: str, env: dict[str, str] | None = None) -> str:
-    """The one line that a phone of bob's ends with, long before it would have tried for long enough."""
+    """The single line with which a phone of bob's ends, long before the phone would have given up its attempts."""
     began = time.monotonic()
     done = run(*COMMANDS[command], "--as", "bob", *options, env=env, timeout=30)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
@@ -51,7 +51,7 @@ def refused(command: str, *options: str, env: dict[str, str] | None = None) -> s
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_missing_token_is_named(broker: SecureBroker, command: str) -> None:
-    """With what to do. An empty variable is none."""
+    """The message also names the remedy. An empty variable counts as no token."""
     for env in ({}, {"BELLWIRE_TOKEN": ""}):
         said = refused(command, "--broker", broker.url, env=env)
         assert "wants a token" in said and "BELLWIRE_TOKEN" in said and "--token-file" in said
@@ -59,14 +59,15 @@ def test_a_missing_token_is_named(broker: SecureBroker, command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_token_that_has_ended_is_named(broker: SecureBroker, command: str) -> None:
-    """With when it ended."""
+    """The message also names the time of the end."""
     end = int(time.time()) - 100
     said = refused(command, "--broker", broker.url, env={"BELLWIRE_TOKEN": broker.token("bob", exp=end)})
     assert f"the token ended at {datetime.datetime.fromtimestamp(end, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC" in said
 
 
 def test_a_token_that_is_somebody_elses_is_named(broker: SecureBroker) -> None:
-    """Another user's, another device's, a coordinator's; one of a key that the broker does not know; none at all."""
+    """The token of another user, another device or a coordinator; a token with a key that the broker does not know; no
+    token at all."""
 
     def said(token: str) -> str:
         return refused("listen", "--device", "cli", "--broker", broker.url, "--token", token)
@@ -79,14 +80,14 @@ def test_a_token_that_is_somebody_elses_is_named(broker: SecureBroker) -> None:
 
 
 def test_no_token_is_shown(broker: SecureBroker) -> None:
-    """Whatever is wrong with it."""
+    """The message shows no part of the token, whatever the token's fault."""
     for token in (broker.token("bob", -10), broker.token("alice"), "s3cret-that-is-no-token"):
         for part in token.split("."):
             assert part not in refused("listen", "--broker", broker.url, "--token", token)
 
 
 def test_an_authority_that_is_not_trusted_is_named(broker: SecureBroker, stranger: Path) -> None:
-    """Also the file of those that are, and the option."""
+    """The message also names the file of the trusted authorities, and the option."""
     url, token = f"mqtts://localhost:{broker.tls_port}", broker.token("bob")
     said = refused("listen", "--broker", url, "--token", token, "--broker-ca", str(stranger / "ca.crt"))
     for part in ("certificate of localhost", "issuer", str(stranger / "ca.crt"), "--broker-ca"):
@@ -133,7 +134,7 @@ def serving(directory: Path, name: str, ended: bool) -> Iterator[tuple[int, Path
     [("other.example", False, "IP address mismatch"), ("127.0.0.2", False, "mismatch"), ("127.0.0.1", True, "expired")],
 )
 def test_what_is_wrong_with_a_certificate_is_named(tmp_path: Path, name: str, ended: bool, told: str) -> None:
-    """Of another name or address, or one that has ended."""
+    """A certificate for another name or address, or a certificate that has ended."""
     with serving(tmp_path / "server", name, ended) as (port, authority):
         said = refused("listen", "--broker", f"mqtts://127.0.0.1:{port}", "--broker-ca", str(authority))
         assert "certificate of 127.0.0.1" in said and told in said, said
@@ -141,7 +142,7 @@ def test_what_is_wrong_with_a_certificate_is_named(tmp_path: Path, name: str, en
 
 @pytest.mark.parametrize("tls", [True, False])
 def test_a_port_that_speaks_something_else_is_named(broker: SecureBroker, tls: bool) -> None:
-    """TLS where there is none, and the other way round. That may pass, so it is tried for a while."""
+    """TLS at a port without TLS, and the other way round. The fault may pass, so the phone tries for a while."""
     url = f"mqtts://localhost:{broker.port}" if tls else f"mqtt://localhost:{broker.tls_port}"
     done = run("send", "alice", "hi", "--as", "bob", "--within", "500ms", "--broker", url)
     assert done.returncode == 1
@@ -155,13 +156,13 @@ def test_a_host_that_nobody_knows_is_named() -> None:
 
 
 def test_a_topic_root_of_another_deployment_is_named(broker: SecureBroker) -> None:
-    """The broker lets nobody listen there."""
+    """The broker does not let the user listen under that root."""
     said = refused("listen", "--broker", broker.url, "--token", broker.token("bob"), "--topic-root", "other/root")
     assert "--topic-root" in said
 
 
 def test_a_listener_whose_token_ends_is_told_so(broker: SecureBroker, tmp_path: Path) -> None:
-    """It goes on trying; what it shows says why in vain."""
+    """The listener goes on trying; its output says why the attempts fail."""
     service = Service(broker.url, tmp_path, store="memory:", token_file=str(broker.coordinator_token()))
     output = tmp_path / "listen"
     token = broker.token("bob", 3)
@@ -191,7 +192,8 @@ def warned(tmp_path: Path, *options: str) -> str:
 
 
 def test_a_coordinator_says_why_it_is_not_let_in(broker: SecureBroker, stranger: Path, tmp_path: Path) -> None:
-    """No token, one that has ended, a device's; an authority that it does not trust, a certificate that it lacks."""
+    """No token, a token that has ended, a device's token; an authority that the coordinator does not trust, a missing
+    certificate."""
     token = tmp_path / "token"
     assert "wants a certificate or a token" in warned(tmp_path, "--broker", broker.url)
     token.write_text(broker.token("service", -10, role="coordinator"))
@@ -207,6 +209,6 @@ def test_a_coordinator_says_why_it_is_not_let_in(broker: SecureBroker, stranger:
 
 
 def test_a_certificate_without_its_key_is_refused(broker: SecureBroker) -> None:
-    """A usage error: the broker would only say that it wants a certificate."""
+    """A usage error, since the broker would only ask for a certificate."""
     done = run("serve", "--broker-cert", str(broker.certs / "coordinator.crt"))
     assert done.returncode == 64 and "--broker-key" in done.stderr

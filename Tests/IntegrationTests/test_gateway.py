@@ -52,13 +52,13 @@ def site(request: pytest.FixtureRequest, sites: dict[str, Site]) -> Iterator[Sit
 
 @pytest.fixture
 def sqlite(sites: dict[str, Site]) -> Iterator[Site]:
-    """For what has nothing to do with the store."""
+    """For tests in which the store does not matter."""
     yield from borrow(sites["SQLite"])
 
 
 @pytest.fixture
 def mistaken(sqlite: Site) -> Iterator[str]:
-    """A user in whose name a backend asks for what cannot be."""
+    """A user in whose name a backend makes invalid requests."""
     user = sqlite.world.user("mistaken")
     sqlite.world.tap.is_mistaken = lambda message: message.levels[0] == user
     yield user
@@ -95,7 +95,7 @@ def test_who_is_offline_or_cannot_be_invited_is_told(site: Site) -> None:
 
 
 def test_a_backend_may_act_as_a_device(site: Site) -> None:
-    """Whose call it is then, with all that follows: here, that the device is gone."""
+    """The device then holds the call, with all consequences: here, the device goes offline and the call ends."""
     alice, bob = site.world.phones("alice", "bob")
     call = site.gateway.invite(alice, bob, device="phone")
     assert member(bob.expect("call.invited", call)["call"], alice)["device"] == "phone"
@@ -149,7 +149,7 @@ def test_without_a_key_each_request_makes_its_own_call(sqlite: Site) -> None:
 
 
 def test_every_request_on_a_call_is_done_once_for_its_key(site: Site) -> None:
-    """The second one is answered as the first, though the state has changed, and changes nothing."""
+    """The second request gets the first answer, though the state has changed, and makes no change."""
     alice, bob, carol, dave = (site.world.user(name) for name in ("alice", "bob", "carol", "dave"))
     call = site.gateway.invite(alice, bob, carol, mode="advanced", autoEnd=False)
     steps: list[tuple[str, str, dict[str, Any]]] = [
@@ -305,7 +305,7 @@ def test_any_call_is_read_with_its_timeline(site: Site) -> None:
         entries = site.gateway.get(f"/v1/calls/{call}/trace").ok()["entries"]
         return [entry["type"] for entry in entries if entry["kind"] == "request"]
 
-    # Each coordinator writes what it did, up to a second later.
+    # Each coordinator writes its timeline entries up to a second later.
     wait_until(lambda: sorted(requests()) == ["call.accept", "call.end", "call.get", "call.invite", "call.report"], 3, "the timeline")
 
 
@@ -335,7 +335,7 @@ def test_the_history_is_paged(site: Site) -> None:
         cursor, pages = page["cursor"], pages + 1
         if cursor == "0":
             break
-    # Calls of one millisecond have no order among themselves.
+    # Calls of the same millisecond have no order among themselves.
     assert sorted(found) == sorted(calls) and pages >= 3
     whole = site.gateway.get(f"{user_path(bob)}/calls").ok()
     assert [call["callID"] for call in whole["calls"]] == found and whole["cursor"] == "0"
@@ -443,11 +443,11 @@ def test_data_is_passed_on_byte_for_byte(sqlite: Site) -> None:
 
 OPENAPI = OpenAPI.load()
 OPERATIONS = sorted(name for name, operation in OPENAPI.operations.items() if "security" not in operation)
-"""What is for backends. What is for users is in test_zego_http.py."""
+"""The operations for backends. test_zego_http.py has the operations for users."""
 
 
 def concrete(operation: str) -> tuple[str, str]:
-    """Its method, and a path for it."""
+    """The operation's method, and a path for the operation."""
     method, path = operation.split(" ")
     return method, path.replace("{callID}", "none").replace("{userID}", "nobody").replace("{device}", "phone")
 
@@ -491,10 +491,10 @@ def test_the_scheme_is_read_in_any_case_and_an_admin_is_a_server(sqlite: Site) -
 
 @pytest.mark.parametrize("path", sorted(OPENAPI.document["paths"]))
 def test_a_method_that_a_path_does_not_have(sqlite: Site, path: str) -> None:
-    """405 with those that it has, whoever asks."""
+    """405 with the path's methods, whoever asks."""
     _, target = concrete(f"GET {path}")
     allowed = {method.upper() for method in OPENAPI.document["paths"][path] if method != "parameters"}
-    # Of these a GET changes something: a phone's ack, and who is online.
+    # GET on these two paths has an effect: a phone's ack, and the user's presence.
     allowed |= {"HEAD"} if "GET" in allowed and path not in ("/v1/ring/{callID}", "/call/events") else set()
     for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"} - allowed:
         refused = sqlite.gateway.ask(method, target, token=None)
@@ -523,7 +523,7 @@ def test_head_is_get_without_a_body(sqlite: Site) -> None:
 
 
 def test_a_call_that_is_not_there(site: Site) -> None:
-    """Also for one under an id that cannot be, and for one who is no member."""
+    """Also a call under an impossible id, and a call of which the user is no member."""
     alice, bob, mallory = site.world.user("alice"), site.world.user("bob"), site.world.user("mallory")
     call = site.gateway.invite(alice, bob, mode="advanced")
     for unknown in (call_id(), "x" * 65, "a.b", "%20", "%2F"):
@@ -547,7 +547,7 @@ def test_a_cancel_that_came_first_is_remembered(site: Site) -> None:
 
 
 def test_what_the_state_does_not_allow(site: Site) -> None:
-    """Each 409 and the 403 of the contract, with what it says besides."""
+    """Each 409 and the 403 of the contract, with the further fields of the answer."""
     gateway = site.gateway
     alice, bob, carol, dave = (site.world.user(name) for name in ("alice", "bob", "carol", "dave"))
     common = gateway.invite(alice, bob, carol)
@@ -603,7 +603,7 @@ def test_a_body_that_cannot_be(sqlite: Site, mistaken: str, body: Any) -> None:
     paths = ["/v1/calls", f"/v1/users/{mistaken}/messages", "/v1/tokens", *(f"/v1/calls/none/{action}" for action in actions)]
     for path in paths:
         assert sqlite.gateway.post(path, body).problem(400, "badRequest")["detail"]
-    # A profile may be changed in nothing.
+    # An empty body is a valid change of a profile.
     if body != {}:
         sqlite.gateway.ask("PATCH", f"/v1/users/{mistaken}", body).problem(400, "badRequest")
 
@@ -647,7 +647,8 @@ def test_what_stands_in_the_path_counts_and_null_is_nothing(sqlite: Site) -> Non
 
 
 def test_what_is_too_large_is_refused(sqlite: Site) -> None:
-    """The request by the coordinator, as over MQTT; what no request could be by the HTTP server, before it is read."""
+    """The coordinator refuses a large request, as over MQTT; the HTTP server refuses a larger body before it reads the
+    body."""
     bob = sqlite.world.phone("bob")
     path = f"{user_path(bob)}/messages"
     body = {"from": "alice", "data": "x" * 32_000, "more": ""}
@@ -697,7 +698,7 @@ def test_who_asks_too_often_is_told_when_to_come_back(rig: Rig, tmp_path: Path) 
                 problem = answer.problem(429, "rateLimited")
                 assert int(answer.headers["retry-after"]) == max(1, -(-problem["retryAfter"] // 1000))
             attempts += answers
-        # What only reads is not counted, and other users are not concerned.
+        # The limit does not count requests that only read, and does not concern other users.
         call = attempts[0].ok(201)["callID"]
         for _ in range(10):
             gateway.call(call)
@@ -768,7 +769,7 @@ def test_it_serves_https(sqlite: Site, tmp_path: Path) -> None:
         assert gateway.get("/healthz", timeout=2, port=admin).status == 0, "plain HTTP"
         assert gateway.get("/healthz", timeout=2).status == 0, "plain HTTP"
 
-        # SIGHUP: both listeners get the new certificate; a file that cannot be used changes nothing.
+        # SIGHUP: both listeners get the new certificate; a file that cannot be used changes no listener.
         def seen(port: int) -> str:
             return ssl.get_server_certificate(("127.0.0.1", port), timeout=5)
 

@@ -1,4 +1,5 @@
-"""`DELETE /v1/users/{userID}` leaves nothing of the user but the calls of others: shown by a search through the store (docs/backend.md)."""
+"""`DELETE /v1/users/{userID}` leaves only the calls of others: shown by a search through the store
+(docs/backend.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from conftest import Rig
 
 
 def in_sqlite(path: str, user: bytes) -> Iterator[str]:
-    """Where the user is named: `table.column`."""
+    """The places with the user's name: `table.column`."""
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     database.text_factory = bytes
     tables = [row[0].decode() for row in database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
@@ -51,7 +52,7 @@ def reply(reader: BinaryIO) -> Any:
 
 
 def in_redis(server: RedisServer, user: bytes) -> Iterator[str]:
-    """The keys that name the user, or hold what does; of hashes with the field."""
+    """The keys that name the user, or have the user's name in their value; keys of hashes come with the field."""
     for key in ask(server, "KEYS", "*"):
         kind = ask(server, "TYPE", key)
         if kind == b"none":  # its time was over a moment ago
@@ -77,8 +78,8 @@ def places(world: World, store: str, redis: RedisServer, user: str) -> set[str]:
 
 
 def is_allowed(place: str) -> bool:
-    """Calls of others; sessions that have just ended, which are remembered for two minutes, so that a phone does not come back by itself; and
-    for some twenty minutes what the user has sent to others."""
+    """The store may keep calls of others; sessions that have just ended, for two minutes, so that a phone does not come
+    back by itself; and for some twenty minutes the messages that the user has sent to others."""
     if place in ("calls.record", "over_sessions.user_id"):
         return True
     if ":call:" in place or ":message:" in place:
@@ -87,7 +88,7 @@ def is_allowed(place: str) -> bool:
 
 
 def wait_for_timelines(device: Device, call: str) -> None:
-    """Both coordinators write what they have noted up to now."""
+    """Both coordinators have then written all their notes up to now."""
     for _ in range(4):
         device.get(call)
 
@@ -122,11 +123,12 @@ def test_a_deleted_user_is_found_nowhere_but_in_the_calls_of_others(
         ringing = ring(bob, alice, carol, mode="advanced")
         alice.message(bob, "hello")
         wait_until(lambda: len(alice.trace(call)) > 3, 5, "its timeline is written")
-        # What a device sends after the deletion is news of it: an ack would stand in the timeline.
+        # A message from a device after the deletion would leave new data: an ack would stand in the timeline.
         for device in (alice, tablet):
             device.auto_ack = False
             device.get(call)
-        # A timeline is written up to a second later; what was done before the deletion is not to be written after it.
+        # A timeline is written up to a second later; the entries before the deletion must not be written after the
+        # deletion.
         wait_for_timelines(bob, call)
         assert any(not is_allowed(place) for place in places(world, store, redis_server, alice.user)), "the search finds what is there"
 
@@ -140,7 +142,7 @@ def test_a_deleted_user_is_found_nowhere_but_in_the_calls_of_others(
         def left() -> set[str]:
             return {place for place in places(world, store, redis_server, alice.user) if not is_allowed(place)}
 
-        # Timelines and lists follow what they tell of.
+        # Timelines and lists go a moment after the records that they describe.
         wait_until(lambda: not left(), 5, f"nothing is left, but {left()}")
         assert bob.get(call)["state"] == "ended", "it is bob's as well"
     finally:

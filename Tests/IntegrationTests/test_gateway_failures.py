@@ -1,4 +1,5 @@
-"""docs/backend.md: what a backend sees while parts are missing, and that what it was told was done has been done, once."""
+"""docs/backend.md: the answers to a backend while parts are missing. A change that the gateway has confirmed was made,
+once."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from harness.service import executable
 
 @pytest.fixture
 def gateways(tmp_path: Path) -> Iterator[Any]:
-    """Makes gateways of one deployment."""
+    """Makes gateways of the same deployment."""
     made: list[Gateway] = []
 
     def make(world: World, name: str = "gateway", ready: bool = True, **flags: str) -> Gateway:
@@ -39,7 +40,7 @@ def gateways(tmp_path: Path) -> Iterator[Any]:
         gateway.stop()
 
 
-# ---- What is missing
+# ---- Missing parts
 
 
 def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_later_once(rig: Rig, gateways: Any) -> None:
@@ -54,7 +55,7 @@ def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_late
     refused = gateway.post("/v1/calls", body, key=key)
     refused.problem(503, "unavailable")
     assert int(refused.headers["retry-after"]) >= 1 and 8 < time.monotonic() - began < 13
-    # What only reads needs none, and the gateway is where it can serve.
+    # A request that only reads needs no coordinator, and the gateway still counts as ready.
     assert gateway.call(before)["state"] == "ringing"
     gateway.get(f"/v1/calls/{before}/trace").ok()
     gateway.get(f"{user_path(alice)}/devices").ok()
@@ -62,7 +63,7 @@ def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_late
     for service in world.services:
         service.start()
     made = gateway.post("/v1/calls", body, key=key)
-    # The broker may have kept the first one for those who came back: then it has been done already.
+    # The broker may have kept the first request for the coordinators that came back: then the call was made already.
     call = made.ok(made.status)["callID"]
     assert made.status in (200, 201)
     assert gateway.post("/v1/calls", body, key=key).ok()["callID"] == call
@@ -71,7 +72,7 @@ def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_late
 
 
 def test_a_request_is_answered_when_a_coordinator_comes_in_time(rig: Rig, gateways: Any) -> None:
-    """The backend does not notice a restart of all coordinators, but for the time it takes."""
+    """The backend does not notice a restart of all coordinators, except for the time of the restart."""
     world = rig.world()
     gateway, bob = gateways(world), world.phone("bob")
     world.service.kill()
@@ -129,7 +130,7 @@ def test_without_the_store_what_reads_is_unavailable(rig: Rig, gateways: Any, tm
 def test_a_gateway_that_nobody_asks_tells_that_its_store_is_gone_and_serves_when_it_is_back(
     rig: Rig, gateways: Any, tmp_path: Path
 ) -> None:
-    """Nothing but /readyz is asked: it is the gateway's own look that finds out."""
+    """The test asks only /readyz: the gateway's own check of the store notices the loss."""
     store = RedisServer(tmp_path / "redis")
     try:
         world = rig.world(store=store.url)
@@ -142,12 +143,12 @@ def test_a_gateway_that_nobody_asks_tells_that_its_store_is_gone_and_serves_when
         store.start()
         wait_until(lambda: gateway.get("/readyz").status == 200, 5, "it is ready again")
         assert gateway.call(call)["state"] == "ringing"
-        # One that answers nothing is there for nobody.
+        # A store that does not answer counts as gone.
         store.freeze()
         wait_until(lambda: gateway.get("/readyz").status == 503, 4, "it is not ready")
         store.wake()
         wait_until(lambda: gateway.get("/readyz").status == 200, 5, "it is ready again")
-        # It closes the connections of its clients, and the first request after that is served.
+        # The store closes the connections of its clients, and the gateway serves the first request after that.
         for _ in range(3):
             store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
             assert gateway.call(call)["state"] == "ringing"
@@ -168,7 +169,7 @@ def processor_time(pid: int) -> float:
 
 
 def busiest(processes: dict[str, int]) -> tuple[float, str]:
-    """The share of a core that the busiest of the processes uses during one second, and its name."""
+    """The share of a core that the busiest of the processes uses during a second, and its name."""
     before = {name: processor_time(pid) for name, pid in processes.items()}
     began = time.monotonic()
     time.sleep(1)
@@ -232,7 +233,8 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
                 for thread in load:
                     thread.join(20)
                 if restart is restart_broker:
-                    # Gateway and coordinator may be back before the tap, which has then not seen the request to an answer.
+                    # Gateway and coordinator may be back before the tap: the tap then has an answer without its
+                    # request.
                     world.tap.settle()
                     del world.tap.messages[seen:]
                 last = (1.0, "nobody")
@@ -248,7 +250,7 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
 
 
 def test_a_gateway_that_is_told_to_stop_stops(rig: Rig, gateways: Any) -> None:
-    """Also with a request that waits, which is answered."""
+    """A waiting request is answered before the gateway stops."""
     world = rig.world()
     gateway = gateways(world)
     world.service.kill()
@@ -266,14 +268,14 @@ def test_a_gateway_that_is_told_to_stop_stops(rig: Rig, gateways: Any) -> None:
 
 
 class Backend(threading.Thread):
-    """Makes calls one after the other, each with its keys, at whichever gateway answers. What is not answered, or with 503, is
-    sent again."""
+    """Makes calls in turn, each with its keys, at a random gateway. The backend repeats a request that got no answer,
+    or 503."""
 
     def __init__(self, number: int, gateways: list[Gateway], stop: threading.Event) -> None:
         super().__init__(daemon=True)
         self.inviter = f"inviter-{number}-{secrets.token_hex(3)}"
         self.done: dict[str, tuple[str, str]] = {}
-        """By the callee: the call, and what became of it."""
+        """By the callee: the call, and the action that ended or answered the ringing."""
         self.problems: list[str] = []
         self.repeated = 0
         self._gateways, self._halt, self._chance = gateways, stop, random.Random(number)
@@ -284,7 +286,7 @@ class Backend(threading.Thread):
             while not self._halt.is_set():
                 self._call(f"callee-{number}-{self.inviter}")
                 number += 1
-        except Exception as error:  # A thread's exception would be nobody's.
+        except Exception as error:  # A thread's exception would go unseen.
             self.problems.append(repr(error))
 
     def _call(self, callee: str) -> None:
@@ -346,7 +348,8 @@ def test_kill_of_gateways_and_coordinators_loses_nothing_and_does_nothing_twice(
             if (cursor := page["cursor"]) == "0":
                 break
         calls = [call for call, _ in backend.done.values()]
-        # Each call that was answered is there, and no other: none was made twice. Of ended ones 200 are kept.
+        # Each answered call exists, and there is no other call: no call was made twice. The history keeps 200 ended
+        # calls.
         assert set(history) <= set(calls) and len(set(calls)) == len(calls)
         assert len(history) == len(set(history)) and len(history) >= min(len(calls), 200)
         made += len(calls)
@@ -354,13 +357,13 @@ def test_kill_of_gateways_and_coordinators_loses_nothing_and_does_nothing_twice(
             found = gateway.call(call)
             state = {"accept": "accepted", "reject": "rejected", "cancel": "cancelled", "ring": "inviting"}[action]
             assert member(found, callee)["state"] == state, (action, found)
-            # Revision 1 made it, and one more followed: nothing was done twice.
+            # Revision 1 made the call, and at most another revision followed: no action was done twice.
             assert found["revision"] == (1 if action == "ring" else 2), (action, found)
     assert made >= 50 and kills >= 6, (made, kills)
     assert sum(backend.repeated for backend in backends) > 0, "nobody noticed anything"
 
 
-# ---- Who takes much costs others nothing
+# ---- Heavy clients do not slow down others
 
 
 def latencies(gateway: Gateway, count: int) -> list[float]:
@@ -382,13 +385,13 @@ def test_idle_and_slow_clients_and_large_bodies_cost_others_nothing(rig: Rig, ga
         idle = []
         for _ in range(1_000):
             idle.append(stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)))
-        # Some of them say something, and never come to an end.
+        # Some connections send a part of a request, and never the end.
         head = f"POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.token}\r\n"
         for connection in idle[:100]:
             connection.sendall(head.encode())
         for connection in idle[100:200]:
             connection.sendall(f"{head}Content-Length: 60000\r\n\r\n".encode() + b"{" + b" " * 30_000)
-        # Others read nothing of what they are answered.
+        # Other connections do not read their answers.
         for connection in idle[200:210]:
             connection.sendall("GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 200)
 
@@ -412,7 +415,8 @@ def test_idle_and_slow_clients_and_large_bodies_cost_others_nothing(rig: Rig, ga
 
 
 def ask_on(connection: socket.socket, path: str = "/healthz") -> bytes:
-    """The beginning of the answer to a request on this connection, which stays open; empty when it was closed."""
+    """The beginning of the answer to a request on this connection, which stays open; empty when the connection was
+    closed."""
     connection.settimeout(5)
     with suppress(OSError):
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -421,8 +425,8 @@ def ask_on(connection: socket.socket, path: str = "/healthz") -> bytes:
 
 
 def test_a_stranger_with_all_connections_keeps_nobody_out(rig: Rig, gateways: Any) -> None:
-    """Each of its connections asks something now and then. Requests, health checks and ring checks are all served, since the connection gives
-    way that idles longest."""
+    """Each of the stranger's connections asks now and then. Requests, health checks and ring checks are all served,
+    since the connection that idles longest gives way."""
     world = rig.world(invite_rate="0/0", pair_rate="0/0", callee_rate="0/0")
     gateway = gateways(world, http_connections="100")
     halt = threading.Event()
@@ -431,7 +435,7 @@ def test_a_stranger_with_all_connections_keeps_nobody_out(rig: Rig, gateways: An
         assert all(ask_on(connection).startswith(b"HTTP/1.1 200 ") for connection in many)
 
         def keep_all() -> None:
-            """Those that are closed it opens again at once."""
+            """Opens each closed connection again at once."""
             chance = random.Random(7)
             while not halt.is_set():
                 closed, _, _ = select.select(many, [], [], 0.002)
@@ -495,7 +499,8 @@ def test_a_gateway_serves_as_many_streams_as_its_setting_says_beside_its_connect
 
 
 def test_bounds_follow_the_descriptors_that_there_are(rig: Rig, gateways: Any) -> None:
-    """The soft limit is raised to the hard one; where that is too little, fewer connections are warned of at the start."""
+    """The process raises its soft limit to the hard limit. When the hard limit is too low, the start warns of fewer
+    connections."""
     world = rig.world()
     gateway = gateways(world)
     gateway.stop()
@@ -515,7 +520,8 @@ def test_bounds_follow_the_descriptors_that_there_are(rig: Rig, gateways: Any) -
         assert ("fewer connections than asked for" in said) == told, said
         if told:
             assert "of 10000" in said and "RLIMIT_NOFILE" in said
-            # As many as it says, and then others give way: nothing fails for want of a descriptor.
+            # The gateway holds as many connections as it says, and then idle connections give way: no request fails for
+            # want of a descriptor.
             with ExitStack() as stack:
                 for _ in range(900):
                     connection = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5))

@@ -1,4 +1,4 @@
-"""Nobody but the service answers a backend's request (docs/threat-model.md)."""
+"""Only the service answers a backend's request (docs/threat-model.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = "bellwire/v1"
 
 
 class Untapped(Broker):
-    """Nobody judges what goes through it: some of that breaks the contract on purpose."""
+    """A broker without a tap, since some of its messages break the contract on purpose."""
 
     def __init__(self, directory: Path, extra: str = "") -> None:
         self._extra = extra
@@ -34,7 +34,7 @@ class Untapped(Broker):
 
 
 class Forger:
-    """A client of an open broker that takes the coordinators' part, and answers as it likes."""
+    """A client of an open broker that takes the coordinators' part, and answers at will."""
 
     def __init__(self, broker: Broker) -> None:
         self.asked: list[tuple[mqtt.MQTTMessage, dict[str, str]]] = []

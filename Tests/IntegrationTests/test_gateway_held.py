@@ -1,4 +1,5 @@
-"""docs/backend.md: a call that the backend holds needs no device, no heartbeat, and is never lost; a phone that takes it over does."""
+"""docs/backend.md: a call that the backend holds needs no device and no heartbeat, and is never lost; a phone that
+takes the call over needs heartbeats."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_no_heartbeat_is_asked_for_until_a_phone_takes_it_over(held: Held) -> No
 
 
 def test_a_device_for_whom_the_backend_asks_needs_heartbeats(held: Held) -> None:
-    """The backend may send them in its name."""
+    """The backend may send heartbeats in the device's name."""
     alice, bob = held.world.user("alice"), held.world.user("bob")
     call = held.gateway.invite(alice, bob, mode="advanced", device="robot")
     end = time.monotonic() + 2.2
@@ -79,7 +80,7 @@ def test_a_device_for_whom_the_backend_asks_needs_heartbeats(held: Held) -> None
 
 
 def test_the_inviter_is_never_lost(held: Held) -> None:
-    """Whatever becomes of the user's devices."""
+    """The state of the user's devices does not matter."""
     alice, bob = held.world.phones("alice", "bob")
     web = held.world.another(alice, "web")
     call = held.gateway.invite(alice, bob)

@@ -1,4 +1,5 @@
-"""docs/backend.md, Tokens: what a gateway makes, what it takes, and its own."""
+"""docs/backend.md, Tokens: the tokens that a gateway makes, the tokens that a gateway takes, and the gateway's own
+token."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from harness.gateway import Gateway
 
 
 class Secure(World):
-    """A deployment that checks tokens, with a gateway that makes them."""
+    """A deployment that checks tokens, with a gateway that makes tokens."""
 
     def __init__(self, directory: Path) -> None:
         self.secure = SecureBroker(directory / "broker")
@@ -76,7 +77,7 @@ def test_a_token_without_a_device_is_good_for_each(secure: Secure) -> None:
 
 
 def test_a_devices_token_is_none_of_a_backend(secure: Secure) -> None:
-    """Nor is one made for the name under which backends act."""
+    """The gateway makes no token for the name under which backends act, either."""
     token = secure.gateway.post("/v1/tokens", {"userID": "carol"}).ok(201)["token"]
     secure.gateway.get("/v1/users/carol/calls", token=token).problem(403, "forbidden")
     assert "device" in secure.gateway.post("/v1/tokens", {"userID": "carol", "device": "server"}).problem(400, "badRequest")["detail"]
@@ -92,7 +93,8 @@ def test_a_gateway_rings_through_a_broker_that_checks_tokens(secure: Secure) -> 
 
 
 def test_the_gateways_own_token_is_read_again(tmp_path: Path) -> None:
-    """When it ends, the broker disconnects the gateway, which comes back with what stands in the file then."""
+    """When the token ends, the broker disconnects the gateway, and the gateway comes back with the token that the file
+    has then."""
     secure = Secure(tmp_path)
     try:
         secure.gateway.stop()
@@ -123,7 +125,7 @@ def test_with_public_keys_it_makes_no_tokens(secure: Secure, tmp_path: Path) -> 
 
 
 def test_keys_that_change_count_while_it_runs(secure: Secure, tmp_path: Path) -> None:
-    """A new one counts, one that was taken away does not, and a file that cannot be read changes nothing."""
+    """A new key counts, a removed key does not, and a file that cannot be read changes no key."""
     keys = tmp_path / "keys.json"
     gateway = Gateway(
         tmp_path, secure.secure.url, secure.service.store, keys=str(keys), token_file=str(secure.token_file)
@@ -154,7 +156,7 @@ def test_keys_that_change_count_while_it_runs(secure: Secure, tmp_path: Path) ->
             assert name in gateway.log.read_text(), name
         gateway.get(path, token=first).ok()
         gateway.get(path, token=second).ok()
-        # It also starts with them; adding a key would lose them.
+        # The gateway also starts with the odd keys; a command that added a key would lose the odd keys.
         gateway.kill()
         gateway.start()
         gateway.get(path, token=first).ok()

@@ -1,4 +1,4 @@
-"""A page in a background tab of a real browser, which lets its timers fire once a minute."""
+"""A page in a background tab of a real browser. The browser lets the page's timers fire once a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SDK says of its connection, seen by a broker that answers as little as the test likes."""
+"""The SDK's packets about its connection, seen by a broker that answers as little as the test likes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONNECT, PUBLISH, SUBSCRIBE, PINGREQ = 1, 3, 8, 12
 
 
 class SilentBroker:
-    """Lets a client in and grants its subscriptions; what it publishes is taken and answered by nobody."""
+    """Lets a client in and grants its subscriptions. The broker never answers the client's publications."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -66,7 +66,7 @@ def silent() -> Iterator[SilentBroker]:
 
 @pytest.mark.timeout(60)
 def test_the_sdk_keeps_alive_every_minute_and_asks_when_a_request_is_unanswered(silent: SilentBroker, tmp_path: Path) -> None:
-    """A dead connection is noticed by whoever wants something, long before the keepalive would notice it."""
+    """A client with a request notices a dead connection long before the keepalive would notice the dead connection."""
     phone = Child(
         [executable(), "call", "bob", "--as", "alice", "--broker", f"mqtt://127.0.0.1:{silent.port}"],
         stdout=tmp_path / "phone.log",

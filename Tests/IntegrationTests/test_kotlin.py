@@ -1,4 +1,4 @@
-"""The Kotlin SDK (clients/kotlin) as an app uses it, in JVMs of its own."""
+"""The Kotlin SDK (clients/kotlin) as an app uses the SDK, in JVMs of its own."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_nothing_is_lost_when_coordinators_and_the_broker_die(rig: Rig, kotlin: 
     alice.expect("change", call=call, user=bob.user, state="ACCEPTED")
     world.services[0].start()
     world.services[1].kill()
-    # The broker dies, with all that it held; what is asked meanwhile is kept.
+    # The broker dies with all its messages; the SDK keeps requests that are made meanwhile.
     world.broker.stop()
     for phone in (alice, bob):
         phone.expect("state", state="RECONNECTING", timeout=20)
@@ -117,7 +117,7 @@ def test_nothing_is_lost_when_coordinators_and_the_broker_die(rig: Rig, kotlin: 
 
 
 def test_a_network_that_is_gone_for_a_while(rig: Rig, kotlin: Kotlin) -> None:
-    """What happened meanwhile is told once: an invitation that still rings, and a call that is over."""
+    """The app is told each change of the meantime once: an invitation that still rings, and a call that is over."""
     world = rig.world()
     exchange = Exchange(BrokerAddress.at(world.broker.url, None, lambda _: None))
     wire = exchange.wire(Ears(sent=lambda *_: None, received=lambda *_: None))
@@ -165,7 +165,7 @@ def test_over_websockets_tls_and_with_tokens_that_end(secure: World, kotlin: Kot
         call = over_tls.do("call", users=[bob])
         over_web.expect("incoming", call=call)
         over_web.do("accept", call=call)
-        # A message of 16 bits of length, and one of 64, in frames of a WebSocket.
+        # A message with 16 bits of length, and a message with 64, in frames of a WebSocket.
         for size in (200, 30_000):
             over_web.do("signal", call=call, data="x" * size)
             over_tls.expect("signal", call=call, data="x" * size)
@@ -175,7 +175,7 @@ def test_over_websockets_tls_and_with_tokens_that_end(secure: World, kotlin: Kot
         over_tls.expect("ended", call=call)
     assert [told["state"] for told in over_tls.had("state")][-2:] == ["CONNECTING", "CONNECTED"]
     assert not over_tls.had("error")
-    # Whoever trusts nobody, and a certificate of another host.
+    # A client without a trusted authority, and a certificate of another host.
     for url, settings in ((f"mqtts://localhost:{broker.tls_port}", {}), (f"mqtts://127.0.0.2:{broker.tls_port}", {"caFile": ca})):
         stranger = kotlin(secure, secure.user("x"), url, tokenFile=token("x", 600), **settings)
         order = stranger.start("connect")
@@ -202,7 +202,7 @@ def test_the_last_of_two_with_one_device_id_stays(world: World, kotlin: Kotlin) 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
 def test_kotlin_swift_and_the_web_call_each_other(world: World, kotlin: Kotlin, tmp_path: Path) -> None:
-    """Two Kotlin phones, the Swift SDK in the terminal, and the web SDK, in one call."""
+    """Two Kotlin phones, the Swift SDK in the terminal, and the web SDK, in the same call."""
     alice, bob = kotlin(world, world.user("alice")).connect(), kotlin(world, world.user("bob")).connect()
     carol = Terminal(world.broker, tmp_path, "listen", world.user("carol"), "--auto", "accept").wait_online()
     dave = WebClient(f"ws://127.0.0.1:{world.broker.web_port}/mqtt", world.user("dave")).connect()
@@ -222,7 +222,7 @@ def test_kotlin_swift_and_the_web_call_each_other(world: World, kotlin: Kotlin, 
         bob.do("hangUp", call=call)
         dave.do(f"await calls[{call!r}].end()")
         alice.expect("ended", call=call)
-        # And the other way round.
+        # A call in the other direction.
         back = dave.call(alice.user, mode="advanced")
         alice.expect("incoming", call=back)
         alice.do("hangUp", call=back)
@@ -239,7 +239,7 @@ def test_thousands_of_calls_leave_nothing_behind(rig: Rig, kotlin: Kotlin) -> No
     alice, bob = kotlin(world, world.user("alice")).connect(), kotlin(world, world.user("bob")).connect()
     used = alice.do("many", users=[bob.user], count=2_000, timeout=200)
     assert used["calls"] == 0
-    # After a tenth the JVM has loaded what it needs, and the tables have the size of their bounds.
+    # After a tenth of the calls the JVM has loaded all its classes, and the tables have the size of their bounds.
     assert used["last"] - used["first"] < 2_000_000, used
 
 

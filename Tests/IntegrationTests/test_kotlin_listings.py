@@ -43,7 +43,7 @@ suspend fun askTheUser(inviter: String, media: String?) = true
 fun show(call: CallSnapshot) = Unit
 """
 SURROUNDINGS = "client: BellwireClient, connectivityManager: ConnectivityManager, installation: String, scope: CoroutineScope"
-"""What a listing takes from its app."""
+"""The names that a listing takes from its app."""
 
 
 def listings(document: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_the_listings_fit_the_sdk(tmp_path: Path) -> None:
     sources = []
     for number, (_, text) in enumerate(found):
         declares = re.search(r"^class ", text, re.MULTILINE)
-        # Classes are declared as they stand; what an app does stands in a function.
+        # A listing with classes is compiled unchanged; the statements of an app are compiled in a function.
         own = "" if "val client" in text else "client: BellwireClient, "
         rest = SURROUNDINGS.removeprefix("client: BellwireClient, ")
         body = text if declares else f"suspend fun listing({own}{rest}) {{\n{text}\n}}"
@@ -76,7 +76,7 @@ def test_the_android_part_is_small_and_the_sdk_knows_nothing_of_android() -> Non
 
 
 def test_the_class_files_are_those_of_java_8(tmp_path: Path) -> None:
-    """And nothing but Kotlin's own libraries is needed."""
+    """The classes need only Kotlin's own libraries."""
     jar = PROJECT / ".build/kotlin/bellwire.jar"
     subprocess.run([PROJECT / "scripts/kotlin"], check=True, capture_output=True, timeout=280)
     subprocess.run(["unzip", "-q", jar, "-d", tmp_path], check=True)

@@ -95,7 +95,7 @@ def test_the_pods_of_a_component_lie_apart(name: str) -> None:
 
 
 def test_coordinators_and_gateways_know_every_broker() -> None:
-    """By the names of their pods, which all processes must use alike."""
+    """The brokers' addresses are the names of the pods, and all processes must use the same names."""
     count = WORKLOADS["broker"]["spec"]["replicas"]
     assert count == 3 and WORKLOADS["broker"]["spec"]["serviceName"] == "broker"
     for name, address in (("coordinator", "mqtts://broker-{}.broker:1884"), ("gateway", "mqtt://broker-{}.broker:1883")):

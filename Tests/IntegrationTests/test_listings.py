@@ -73,7 +73,7 @@ def play(script: str, directory: Path, *, until: str = "true", timeout: float = 
 
 
 def commands(text: str) -> str:
-    """Those of a listing with prompts."""
+    """The commands of a listing with prompts."""
     return "".join(line[2:] + "\n" for line in text.splitlines() if line.startswith("$ "))
 
 
@@ -101,7 +101,7 @@ def test_the_start_of_push_md(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_the_deployment_of_start_md_serves_zego_call_over_http(tmp_path: Path) -> None:
-    """Also the commands of zego-call-server.md, against that deployment."""
+    """The test also runs the commands of zego-call-server.md against that deployment."""
     deployment, token, asked = listings("migrate/start.md", "sh")
     zego = listing("migrate/zego-call-server.md", "sh", "/call/start_call")
     text = re.sub(r"^swift build .*\n", "", deployment, flags=re.MULTILINE)
@@ -137,7 +137,7 @@ def test_the_secret_and_the_commands_of_webhooks_md(rig: Rig, tmp_path: Path) ->
 
 
 def key_files(directory: Path) -> None:
-    """As the settings of push.md name them."""
+    """Makes the key files with the names in the settings of push.md."""
     form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for name in ("AuthKey.p8", "vapid.pem"):
         (directory / name).write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(*form))
@@ -262,7 +262,7 @@ def test_the_page_of_push_md_fits_the_sdk(tmp_path: Path) -> None:
 
 
 def test_the_manifests_name_classes_of_the_listings() -> None:
-    """Or parts that the text leaves to the app."""
+    """A manifest may also name parts that the text leaves to the app."""
     own = re.search(r"The app's own parts are (.*)", (DOCS / "push.md").read_text())
     written = "".join(listings("push.md", "kotlin") + listings("kotlin.md", "kotlin"))
     classes = {*re.findall(r"\bclass (\w+)", written), *re.findall(r"`(\w+)`", own[1] if own else "")}
@@ -274,7 +274,7 @@ def test_the_manifests_name_classes_of_the_listings() -> None:
 # Swift
 
 BACKEND = 'enum backend { static func bellwireToken(for user: String) async throws -> String { "" } }\n'
-"""What a listing takes from its app."""
+"""The names that a listing takes from its app."""
 LISTINGS = [
     ("swift.md", "client.call(", "func show(_ member: some Any) {}; func startMedia() {}; func stopMedia() {}\n"
      "enum media { static func received(_ data: some Any) {} }\n", "{}"),

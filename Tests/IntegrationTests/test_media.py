@@ -1,4 +1,4 @@
-"""docs/media.md: who answers gets a token for the room of the call, and rooms are closed."""
+"""docs/media.md: a member who answers gets a token for the room of the call, and rooms are closed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_rooms_are_closed_in_order_although_the_server_and_a_worker_die(
     alice.ok("call.end", callID=call)
     livekit.restart()
     wait_until(lambda: livekit.participants(call) is None, 15, "the room is closed")
-    # A request whose response was lost comes again: at least once, in order.
+    # A request with a lost response comes again: at least once, in order.
     asked = [request for request, _ in groupby(livekit.of(call))]
     assert asked == [f"RemoveParticipant {bob.user}", f"RemoveParticipant {carol.user}", "DeleteRoom"]
 
@@ -174,7 +174,7 @@ def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livek
 def test_a_gateway_closes_the_rooms_of_coordinators(
     rig: Rig, livekit: LiveKit, redis_server: RedisServer, tmp_path: Path, store: str
 ) -> None:
-    """A user who is deleted leaves the room as well."""
+    """A deleted user leaves the room as well."""
     media, common = livekit.settings(), options(store, redis_server, tmp_path)
     world = rig.world(media=media, deliver="false", **common)
     alice, bob, carol = world.phones("alice", "bob", "carol")
@@ -258,7 +258,7 @@ def test_a_welcome_has_the_sessions_of_the_device(rig: Rig, livekit: LiveKit) ->
     assert all("mediaSessions" not in body for body in welcomes(tablet))
 
 
-# Where a token does not stand
+# Places without a token
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -277,7 +277,7 @@ def test_a_token_stands_in_responses_and_welcomes_alone(
         alice.come_online()
         tokens = [session(device, "call.media", call)["token"] for device in (alice, bob, carol)]
         bob.ok("call.quit", callID=call)
-        # What is tried again stays in the outbox while the store is looked through.
+        # A refused request stays in the outbox during the search through the store.
         livekit.judge = lambda _method, _body: 503
         alice.ok("call.end", callID=call)
         wait_until(lambda: any(asked.status == 503 for asked in livekit.asked), 10, "a refused request")
@@ -389,7 +389,7 @@ def test_the_bot_of_the_examples_is_called_answers_and_verifies_its_token(rig: R
 
 
 def test_no_ring_is_later_for_a_call_that_nobody_answers(rig: Rig, livekit: LiveKit) -> None:
-    """The room in which an inviter waits is closed when the ringing ends."""
+    """The room of a waiting inviter is closed when the ringing ends."""
     world = rig.world(media=livekit.settings())
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob, mode="advanced")

@@ -1,4 +1,5 @@
-"""What the service remembers for a limited time, here for 1 s, and what it keeps however old it is (§1, §2)."""
+"""Records that the service keeps for a limited time, here for 1 s, and records that the service keeps at any age (§1,
+§2)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def test_what_is_over_is_forgotten_after_its_time_and_what_lives_is_not(deploy: 
 
 
 def begin(world: World) -> tuple[Device, Device, Device, str, str, str]:
-    """Three people, a call that lives, one that is over, and a message that nobody will ack."""
+    """Three users, a live call, a call that has ended, and a message that no device will ack."""
     alice, bob, carol = world.phone("alice"), world.phone("bob"), world.phone("carol")
     live, over = talk(alice, bob), ring(carol, bob)
     carol.cancel(over)

@@ -1,4 +1,4 @@
-"""What the deployment's configurations allow: every container and every broker has a bound on its memory."""
+"""The limits in the deployment's configurations: every container and every broker has a bound on its memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVICES: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_
 
 
 def size(text: str) -> int:
-    """Of a setting as it is when nobody sets its variable."""
+    """The size that a setting has when its variable is not set."""
     text = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", text)
     number, unit = re.fullmatch(r"(\d+)([kmg]?)b?", text).groups()  # type: ignore[union-attr]
     return int(number) << {"": 0, "k": 10, "m": 20, "g": 30}[unit]

@@ -1,4 +1,4 @@
-"""Reliable messages between users, as the stores keep them and while coordinators die (§2, Peer messages)."""
+"""Peer messages, as the stores keep the messages and while coordinators die (§2, Peer messages)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from harness import STORES, Device, RedisServer, World, answers, now_ms, wait_until
 
 TAKEOVER = 2.5
-"""Seconds until another coordinator resends what one that died should have sent after 1 s."""
+"""Seconds until another coordinator resends a delivery that a dead coordinator should have sent after 1 s."""
 
 
 @pytest.fixture(params=STORES)
@@ -22,19 +22,19 @@ def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iter
 
 
 def delivered(device: Device, message: str, timeout: float = 3) -> None:
-    """Waits for the receipt, which is the only one."""
+    """Waits for the receipt, and checks that no second receipt came."""
     receipt = device.expect_type("receipt", timeout, messageID=message)
     assert receipt["state"] == "delivered", receipt.body
     assert len(device.had("receipt", messageID=message)) == 1
 
 
 def shown(device: Device) -> list[str]:
-    """The ids of the messages that the device shows: it drops one that it has had (§2)."""
+    """The ids of the messages that the device shows: the device drops a message that the device has had (§2)."""
     return list(dict.fromkeys(message["messageID"] for message in device.had("message")))
 
 
 def test_any_user_id_can_be_written_to(world: World) -> None:
-    """§1: whatever stands in it, also while the message waits in the store."""
+    """§1: a user id may have any characters, also while the message waits in the store."""
     alice = world.phone("alice")
     for odd in (":", "a:b/c d+#%\n", "é😀", "message:m:x", "{u:x}", "}", " ", "\x00", "x" * 55):
         bob = world.device(odd + World.user("")[:9], connect=False)
@@ -45,7 +45,7 @@ def test_any_user_id_can_be_written_to(world: World) -> None:
 
 
 def test_requests_repeated_at_once_are_one_message(world: World) -> None:
-    """§2: also when two coordinators serve them at the same instant."""
+    """§2: the same holds when two coordinators serve the requests at the same instant."""
     alice, bob = world.phones("alice", "bob")
     for number in range(10):
         twins = [alice.start("message.send", id=f"twin-{number}", to=bob.user, data=number) for _ in range(4)]
@@ -62,7 +62,7 @@ def test_requests_repeated_at_once_are_one_message(world: World) -> None:
 
 @dataclass
 class Correspondence:
-    """Two coordinators on one store, of which one will die."""
+    """Two coordinators on the same store. The first coordinator will die."""
 
     world: World
     alice: Device
@@ -71,20 +71,21 @@ class Correspondence:
 
 @pytest.fixture
 def pairs(rig: Any, redis_server: RedisServer) -> list[Correspondence]:
-    """On each store, so that one test waits for both at once."""
+    """A pair on each store, so that a test waits for both pairs at once."""
     stores: list[dict[str, str]] = [{}, {"store": redis_server.url, "redis_prefix": f"rig-{secrets.token_hex(4)}"}]
     worlds = [rig.world(2, **options) for options in stores]
     return [Correspondence(world, world.phone("alice"), world.phone("bob", auto_ack=False)) for world in worlds]
 
 
 def served(world: World) -> list[float]:
-    """How many `message.send` each coordinator has had."""
+    """The number of `message.send` requests that each coordinator has had."""
     return [service.metrics().get('bellwire_requests_total{type="message.send"}', 0) for service in world.services]
 
 
 def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Correspondence]) -> None:
-    """§5: nothing depends on a replica. Half of the messages are acked at once after a kill -9, the others when another
-    coordinator has resent them: the recipient shows each once, and there is one receipt of each overall."""
+    """§5: no record depends on a replica. Half of the messages are acked at once after a kill -9, the other messages
+    after another coordinator has resent them: the recipient shows each message once, and each message has a single
+    receipt."""
     messages = {}
     for pair in pairs:
         sent = [pair.alice.message(pair.bob, number) for number in range(12)]
@@ -93,7 +94,8 @@ def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Corresponde
         pair.world.service.kill()
         for message in sent[:6]:
             pair.bob.ack_message(message)
-        # From now on it acks each copy: an ack may have gone to the dead one, as far as the broker knew.
+        # From now on bob's device acks each copy: an ack may have gone to the dead coordinator, as far as the broker
+        # knew.
         pair.bob.auto_ack = True
         messages[pair.alice] = sent
     for pair in pairs:
@@ -101,8 +103,8 @@ def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Corresponde
             delivered(pair.alice, message, 1 + TAKEOVER)
             assert number < 6 or len(pair.bob.had("message", messageID=message)) == 2
         assert sorted(shown(pair.bob)) == sorted(messages[pair.alice])
-    # A receipt that nobody confirmed would be sent again after 1 s, at the next look for what is due. For the first
-    # half that time is over.
+    # A coordinator would send an unconfirmed receipt again after 1 s, at the next search for due records. For the first
+    # half of the messages that time is over.
     pairs[0].alice.expect_silence(0.8)
     for pair in pairs:
         for message in messages[pair.alice]:
@@ -126,8 +128,9 @@ def test_a_coordinator_killed_amid_acks_costs_no_receipt(pairs: list[Corresponde
 
 
 def test_a_receipt_that_the_broker_never_read_is_sent_again(pairs: list[Correspondence]) -> None:
-    """§2: the sender gets its receipt. Here messages expire while the broker stands still, so that it has read none of
-    the receipts when the coordinator dies. What waits for the dead one makes the broker drop what it had not read."""
+    """§2: the sender gets its receipt. Here messages expire while the broker stands still, so the broker has read none
+    of the receipts when the coordinator dies. The messages that wait for the dead coordinator make the broker drop the
+    unread receipts."""
     messages = {}
     for pair in pairs:
         sent = [pair.alice.start("message.send", to="nobody", data=n, ttl=1) for n in range(20)]

@@ -30,7 +30,7 @@ def world(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def linted(text: str) -> set[str]:
-    """The metrics with which promtool finds fault."""
+    """The metrics in which promtool finds a fault."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done
     return {line.split(" ")[0] for line in done.stderr.splitlines()}
@@ -66,7 +66,8 @@ def test_the_round_trip_through_the_broker_is_measured(world: World) -> None:
 
 
 def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: Path) -> None:
-    """Of a file: its size, and with its disk's free room. Of Redis: its memory, and its limit where there is one."""
+    """For a file: its size, and its size with the disk's free room. For Redis: its memory, and its limit if Redis has a
+    limit."""
     metrics = world.service.metrics()
     size, limit = metrics["bellwire_store_memory_bytes"], metrics["bellwire_store_memory_limit_bytes"]
     assert 4_096 <= size < limit
@@ -86,7 +87,7 @@ def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: 
 
 
 def test_what_is_live_in_the_deployment_is_counted(deploy: Deploy, tmp_path: Path) -> None:
-    """The same at every coordinator, and nothing while the store fails."""
+    """Every coordinator shows the same figures, and no figure while the store fails."""
     redis = RedisServer(tmp_path / "redis")
     world = deploy(2, store=redis.url, **UNLIMITED)
     names = ("bellwire_calls_live", "bellwire_invitations_ringing", "bellwire_devices_online")
@@ -126,7 +127,7 @@ def not_after(certificate: Path) -> int:
 
 
 def test_ends_of_certificates_and_tokens_are_shown(tmp_path: Path) -> None:
-    """Also of what a file holds later, since an operator replaces files while the process runs."""
+    """The metrics also show the ends of later files, since an operator replaces files while the process runs."""
     broker = SecureBroker(tmp_path / "broker")
     certificates = tmp_path / "redis-certificates"
     make_certificates(certificates)
@@ -160,7 +161,7 @@ def test_ends_of_certificates_and_tokens_are_shown(tmp_path: Path) -> None:
         for name, path in expected.items():
             assert metrics[f'bellwire_certificate_expiry_seconds{{name="{name}"}}'] == not_after(path), name
         assert metrics["bellwire_token_expiry_seconds"] == ends
-        # Of a file with several certificates, the end of the first to end counts.
+        # For a file with several certificates, the end of the first to end counts.
         own.write_bytes((broker.certs / "coordinator.crt").read_bytes() + (broker.certs / "ca.crt").read_bytes())
         both = min(not_after(broker.certs / "coordinator.crt"), not_after(broker.certs / "ca.crt"))
         assert service.metrics()['bellwire_certificate_expiry_seconds{name="broker-cert"}'] == both

@@ -1,4 +1,5 @@
-"""docs/openapi.yaml says what the gateway's code says. That each answer of a gateway is in it, harness/gateway.py sees to."""
+"""docs/openapi.yaml agrees with the gateway's code. harness/gateway.py checks that the document has each answer of a
+gateway."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_it_has_the_gateways_paths_and_methods() -> None:
 
 def test_what_needs_no_token_says_so() -> None:
     text = (GATEWAY / "Route.swift").read_text()
-    # Whoever was woken shows a key instead.
+    # A woken device shows a key instead of a token.
     cases = re.search(r"var needsToken: Bool \{\s+switch self \{\s+case ([^:]+): false\s+default: !isRing", text)
     rings = re.search(r"var isRing: Bool \{\s+switch self \{\s+case ([^:]+): true", text)
     assert cases and rings
@@ -47,7 +48,7 @@ def test_it_has_the_error_codes_of_the_protocol_and_of_the_gateway() -> None:
 
 
 def test_each_code_stands_under_its_status() -> None:
-    """As `Problem.status(of:)` says."""
+    """The statuses are those of `Problem.status(of:)`."""
     text = (GATEWAY / "Problem.swift").read_text()
     body = text[text.index("func status(of code") :]
     status = {
@@ -66,7 +67,7 @@ def test_each_code_stands_under_its_status() -> None:
                 number = properties.get("status", {}).get("const", 409)
                 for code in filter(None, codes):
                     seen.add(code)
-                    # A request under a key that stood for another one is a mistake of its own (`idUsed`).
+                    # A request under a key that stood for another request is a mistake of its own (`idUsed`).
                     assert number in (status.get(code, 409), 422 if code == "badRequest" else None), (where, code)
     # None of these can be an answer to a backend.
     never = {"busy", "sessionOver", "tokenExpired", "tokenRevoked", "flooding", "slowReader", "userDisabled"}
@@ -82,7 +83,7 @@ def all_responses() -> list[tuple[str, dict[str, Any]]]:
 
 
 def renamed(value: Any) -> Any:
-    """docs/asyncapi.yaml calls an id `Token`, which is something else here."""
+    """docs/asyncapi.yaml calls an id `Token`, a name that has another meaning here."""
     if isinstance(value, dict):
         return {name: renamed(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -117,7 +118,7 @@ def test_a_request_has_the_fields_of_the_protocols(request_type: str, name: str,
     theirs = {field: renamed(schema) for field, schema in ASYNC[request_type]["properties"].items() if field not in said_elsewhere}
     ours = {field: schema for field, schema in SCHEMAS[name]["properties"].items() if field not in own}
     assert ours.keys() == theirs.keys()
-    # That the call's id may be left out is told in other words.
+    # The two documents say in different words that the call's id may be left out.
     ours.pop("callID", None), theirs.pop("callID", None)
     assert ours == theirs
 

@@ -1,4 +1,5 @@
-"""schemathesis reads docs/openapi.yaml and asks a real gateway for all that it has, and for what it does not have."""
+"""schemathesis reads docs/openapi.yaml and asks a real gateway for all operations of the document, and for unknown
+operations."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SEED = "20260101"
 @pytest.fixture
 def gateway(rig: Rig, tmp_path: Path) -> Iterator[Gateway]:
     world = rig.world(2)
-    # Half of what is asked for cannot be, on purpose.
+    # Half of the requests are impossible on purpose.
     world.tap.is_mistaken = lambda _: True
     gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
     yield gateway
@@ -49,9 +50,9 @@ def ask_for_all(gateway: Gateway, *options: str) -> None:
 
 @pytest.mark.timeout(150)
 def test_no_answer_is_missing_in_the_document(gateway: Gateway) -> None:
-    """Whatever is asked for, and whoever asks: the statuses, content types, headers and bodies are those that stand there. That what the
-    schemas allow is taken is another question: lengths in bytes, and who may ask for what, no schema can tell."""
-    # A browser that asks beforehand is answered whatever it is about to ask for.
+    """Any answer to any client has a status, content type, headers and a body of the document. The gateway need not
+    take every request that the schemas allow: no schema can tell lengths in bytes, or the rights of clients."""
+    # A preflight request of a browser is answered, whatever request follows.
     ask_for_all(
         gateway,
         *("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--exclude-method", "OPTIONS"),

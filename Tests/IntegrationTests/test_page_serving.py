@@ -1,4 +1,4 @@
-"""docs/browsers.md: how the gateway and `bellwire dev` serve the call page; what it does is tested elsewhere."""
+"""docs/browsers.md: how the gateway and `bellwire dev` serve the call page. Other tests cover the page's behaviour."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Dev:
 
     @property
     def broker_pid(self) -> int:
-        """Its child whose program is the broker."""
+        """The process's child whose program is the broker."""
         children = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split()
         return next(int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "mosquitto")
 

@@ -1,4 +1,4 @@
-"""A coordinator that the broker does not let publish says so: whatever it does, nobody is told of it."""
+"""A coordinator that the broker does not let publish says so: no device is told of the coordinator's work."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ topic read bellwire/v1/down/#
 """
 REFUSED = 'bellwire_publications_refused_total{reason="Not authorized"}'
 MANY = 8
-"""Refusals in a row, without one publication that is taken between them, after which it is not ready."""
+"""The number of refusals in a row, without a publication that the broker took between, after which the coordinator is
+not ready."""
 
 
 class ListedBroker(Broker):
-    """mosquitto with a list of who may do what; everybody may everything but publish below `down`."""
+    """mosquitto with a list of rights: every client may do all but publish below `down`."""
 
     def permit(self, rights: str) -> None:
         (self.directory / "rights").write_text(_READ + rights)
@@ -60,7 +61,7 @@ def test_a_coordinator_that_may_not_publish_is_not_ready(rig: Any, tmp_path: Pat
     service = Service(broker.url, tmp_path, store="memory:")
     alice = Asking(broker, "alice")
     try:
-        # One is an odd topic, perhaps.
+        # A single refusal may come from an odd topic.
         alice.ask(1)
         wait_until(lambda: service.metrics().get(REFUSED) == 1, 5, "the refusal is counted")
         assert service.status("/readyz") == 200

@@ -1,4 +1,4 @@
-"""Timers fire when they are due, and nothing waits on its way."""
+"""Timers fire when they are due, and no message waits on its way."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from harness import Message, World, member, needs_full_speed, ring, talk
 pytestmark = [pytest.mark.alone, needs_full_speed]
 
 PUNCTUAL_MS = 50
-"""How late a timer may fire."""
+"""The most lateness of a timer."""
 TRANSPORT_MS = 100
-"""What broker and test client may add until the message is seen."""
+"""The time that broker and test client may add until the test sees the message."""
 
 
 def assert_punctual(message: Message, due: float) -> None:
@@ -40,12 +40,12 @@ def test_timers_fire_within_50_ms(world: World) -> None:
 
 
 def test_an_invitation_arrives_without_delay(world: World) -> None:
-    """Unloaded, from the caller's publish to the callee. The benchmark holds the service to 2 ms; with two Python
-    clients in between this one only catches what waits for something: Nagle, a polling interval, a batch."""
+    """Unloaded, from the caller's publish to the callee. The benchmark holds the service to 2 ms. With two Python
+    clients in between, this test only catches a wait: Nagle, a polling interval, a batch."""
     bob, *callers = world.phones("bob", "alice", "carol", "dave")
     taken = []
     for number in range(50):
-        # One user invites another twenty times at once and no more.
+        # A user may invite another user at most twenty times at once.
         alice = callers[number % 3]
         started = time.monotonic()
         call = alice.invite(bob)

@@ -1,4 +1,4 @@
-"""Protocol, section 7: which device is sent what, and when."""
+"""Protocol, section 7: the pushes to each device, and the times of these pushes."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def test_missed_goes_to_what_voip_rang_for(push: Pushing) -> None:
 
 
 def test_missed_goes_to_who_had_the_call_and_went_offline(push: Pushing) -> None:
-    """It was sent no `ring`, so with FCM the system shows it: the provider checks that `notification` is there."""
+    """The device got no `ring`, so with FCM the system shows the missed call: the provider checks that `notification`
+    is there."""
     alice, bob = push.world.phones("alice", "bob")
     (target,) = push.providers.register(bob, "fcm")
     call = ring(alice, bob)
@@ -175,7 +176,8 @@ def test_missed_goes_to_who_had_the_call_and_went_offline(push: Pushing) -> None
 
 
 def test_missed_waits_for_the_ack_of_who_is_online(push: Pushing) -> None:
-    """Who was sent `ring` and acks the end needs no push about it; who does not, does."""
+    """A device that was sent `ring` and acks the end needs no push about the end; a device that does not ack the end
+    needs a push."""
     alice = push.world.phone("alice")
     bob, carol = push.world.phone("bob", auto_ack=False), push.world.phone("carol", auto_ack=False)
     (acks,), (silent,) = (push.providers.register(device, "fcm") for device in (bob, carol))

@@ -1,4 +1,4 @@
-"""Protocol, section 7, Ring check: a device that was woken asks whether it is still to ring, and may decline."""
+"""Protocol, section 7, Ring check: a woken device asks whether the invitation still rings, and may decline."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_check_counts_as_the_ack(push: Pushing) -> None:
 
 
 def test_who_only_looks_at_the_link_acks_nothing(push: Pushing) -> None:
-    """As proxies and scanners of links do, by HEAD: the phone has not heard of the call."""
+    """Proxies and scanners of links ask by HEAD: the phone has not heard of the call."""
     alice = push.world.phone("alice")
     bob, call, ring = woken(push, alice)
     parts = urlsplit(ring.content["check"])
@@ -63,7 +63,7 @@ def test_who_only_looks_at_the_link_acks_nothing(push: Pushing) -> None:
 
 
 def test_the_check_ends_what_is_still_to_be_pushed(push: Pushing) -> None:
-    """FCM does not take it; Web Push did, and the browser has asked."""
+    """FCM does not take its push; Web Push took its push, and the browser has asked."""
     alice = push.world.phone("alice")
     bob = push.sleeper("bob", "fcm", "webPush")
     push.providers.always(bob.target("fcm"), Reply(503))
@@ -77,8 +77,8 @@ def test_the_check_ends_what_is_still_to_be_pushed(push: Pushing) -> None:
 
 
 def test_the_check_replaces_no_ack_of_a_session(push: Pushing) -> None:
-    """The connected device has not acked: it is sent the event again, whatever was asked by HTTP; and one that has acked more
-    keeps what it has."""
+    """The connected device has not acked: the service sends the event again, even after a ring check by HTTP. A device
+    that has acked more keeps its acks."""
     alice, bob = push.world.phone("alice"), push.world.phone("bob", auto_ack=False)
     (target,) = push.providers.register(bob, "fcm")
     call = alice.invite(bob)

@@ -16,7 +16,8 @@ KINDS = ("apnsVoIP", "fcm", "webPush")
 
 @pytest.mark.parametrize("last_answer", [0, 0.5], ids=["idle", "answered once more"])
 def test_a_kept_connection_that_leads_nowhere_is_left(rig: Rig, providers: PushProviders, last_answer: float) -> None:
-    """As when something on the way has forgotten the connection: nobody reads, nobody answers, and nobody says so."""
+    """The test plays a router that has forgotten the connection: the provider neither reads nor answers, and no error
+    comes."""
     world = rig.world(push=str(providers.settings()))
     alice, bobs = world.phone("alice"), [asleep(world, providers, "bob", platform) for platform in KINDS]
     for bob in bobs:
@@ -33,7 +34,8 @@ def test_a_kept_connection_that_leads_nowhere_is_left(rig: Rig, providers: PushP
 
 
 def test_a_provider_that_is_slow_to_shake_hands_is_reached(rig: Rig, providers: PushProviders) -> None:
-    """Longer than a reading may be old: what is handed over is judged anew when the connection is there."""
+    """The handshake takes longer than a reading may be old: the service judges each push anew when the connection is
+    there."""
     world = rig.world(push=str(providers.settings()))
     alice, bobs = world.phone("alice"), [asleep(world, providers, "bob", platform) for platform in KINDS]
     for platform in KINDS:
