@@ -1,4 +1,5 @@
-"""Protocol, section 7, The content: whose texts are shown, and what is left out when it is too much."""
+"""Protocol, section 7, The content: the source of the shown texts, and the parts that are left out of a long
+content."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ LONGEST = {"apnsVoIP": 5120, "apns": 4096, "fcm": 4096, "webPush": 3993}
 
 
 def size(pushed: Pushed) -> int:
-    """Bytes of what is limited: the body; of FCM its data; of Web Push the text before encryption, without the header of the
-    content encoding, the octet that ends the record, and the tag."""
+    """The bytes that the limit counts: the body; for FCM its data; for Web Push the text before encryption, without the
+    header of the content encoding, the octet that ends the record, and the tag."""
     match pushed.platform:
         case "fcm":
             return sum(len(name.encode()) + len(value.encode()) for name, value in pushed.outer["message"]["data"].items())
@@ -42,7 +43,7 @@ def test_the_texts_of_the_invitation_are_taken_as_they_are(push: Pushing) -> Non
 
 
 def test_a_missed_call_does_not_say_that_it_rings(push: Pushing) -> None:
-    """Of `call.invite` and of `call.add`, whether or not they have texts for it."""
+    """Both for `call.invite` and for `call.add`, with and without texts for a missed call."""
     alice, carol = push.world.phones("alice", "carol")
     alice.ok("user.update", name="\u202eecilA")
     bob = push.sleeper("bob", "apns", "fcm", "webPush")
@@ -93,7 +94,7 @@ def test_each_app_has_texts_of_its_own(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_who_adds_a_user_rings(push: Pushing) -> None:
-    """`inviter` is the one who invited this user, and `push` is that of `call.add`."""
+    """`inviter` is the user who invited this user, and `push` comes from `call.add`."""
     alice, carol = push.world.phones("alice", "carol")
     bob = push.sleeper("bob")
     call = talk(alice, carol, media="video", push={"title": "not this"})
@@ -110,8 +111,8 @@ def prefix_of(text: str | None, whole: str) -> bool:
 
 @pytest.mark.parametrize("letter", ["x", "ü", "\U0001f469‍\U0001f680", '"', "\n"])
 def test_what_is_too_long_is_left_out_in_order(push: Pushing, letter: str) -> None:
-    """Payload first, then avatarURL, then the end of body and title, by whole characters: of a family of four people the
-    last one may be missing, and half an emoji may not be there."""
+    """Payload first, then avatarURL, then the end of body and title, by whole characters: a family of four people may
+    lose its last person, and half an emoji must not occur."""
     alice = push.world.phone("alice")
     alice.ok("user.update", name="A", avatarURL="https://example.com/" + "a" * 400)
     bob = push.sleeper("bob", "apns", "fcm", "webPush")
@@ -134,13 +135,13 @@ def test_what_is_too_long_is_left_out_in_order(push: Pushing, letter: str) -> No
 
 
 def test_little_is_left_out_in_vain(push: Pushing) -> None:
-    """Of what had to be shortened the limit is nearly used up; what just fits stays whole."""
+    """A shortened push nearly uses up the limit; a content that just fits stays whole."""
     alice = push.world.phone("alice")
     bob = push.sleeper("bob", "apns", "fcm", "webPush")
     call = alice.invite(bob.user, push={"title": "t" * 100, "content": "b" * 1200, "payload": "p" * 500})
     for target in bob.targets:
         assert push.providers.expect(target, "ring", call).content["payload"] == "p" * 500
-    # At APNs they stand twice.
+    # At APNs title and body stand twice.
     for title, platforms in ((400, ("apns",)), (1900, ("fcm", "webPush"))):
         call = alice.invite(bob.user, push={"title": "t" * title, "content": "b" * 2000, "payload": "p"})
         for platform in platforms:
@@ -161,7 +162,8 @@ def test_ids_of_any_kind_come_through(push: Pushing) -> None:
 
 
 def test_the_call_id_stands_in_the_topic(push: Pushing) -> None:
-    """At most 32 of the base64url alphabet: calls have topics of their own, and the same one each time."""
+    """A Topic has at most 32 characters of the base64url alphabet: calls have Topics of their own, and the same Topic
+    each time."""
     alice = push.world.phone("alice")
     bob = push.sleeper("bob", "webPush")
     topics = set()
@@ -188,7 +190,8 @@ def test_the_call_id_stands_in_the_topic(push: Pushing) -> None:
     ],
 )
 def test_pushes_have_the_shape_that_the_app_reads(rig: Rig, tmp_path: Path, shape: Any, voip: set[str], data: set[str]) -> None:
-    """docs/push-shapes.md: the members stand beside `bellwire`, in a `ring`; those that name `{kind}` in every push."""
+    """docs/push-shapes.md: the members of the shape stand beside `bellwire` in a `ring`; a member that names `{kind}`
+    stands in every push."""
     providers = PushProviders(tmp_path / "providers")
     providers.apps[0].shape = {"apnsVoIP": voip, "fcm": data}
     world = rig.world(push=str(providers.settings(lambda settings: settings["apps"]["default"].update(shape=shape))))

@@ -18,7 +18,7 @@ from harness.pushing import SLACK, asleep, store_options
 
 
 class Chaos:
-    """Two coordinators and two gateways, of which one after the other is killed and started again."""
+    """Two coordinators and two gateways. The test kills and restarts a process after the other."""
 
     def __init__(self, rig: Rig, providers: PushProviders, directory: Path, **common: Any) -> None:
         flags = {"push": str(providers.settings())} | common
@@ -51,7 +51,7 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
     for number in range(40):
         bob = asleep(chaos.world, providers, f"bob{number}", "apnsVoIP" if number % 2 else "webPush")
         sleepers.append((bob, bob.only))
-        # What is answered late is answered to nobody, when the process has been killed meanwhile.
+        # A process that was killed meanwhile does not get a late answer.
         providers.always(sleepers[-1][1], Reply(delay=0.05 * (number % 4)))
     began, calls, ends = {}, {}, {}
     for number, (bob, target) in enumerate(sleepers):
@@ -68,7 +68,8 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
         ring = providers.expect(target, "ring", calls[bob.user], 12)
         late[bob.user] = ring.at - began[bob.user]
         assert len(providers.ids(target, "ring", calls[bob.user])) == 1, "another id"
-    # 3 s for the take-over, by a process that has started again, which takes a while where other tests run beside it.
+    # 3 s for the take-over by a process that has started again; the start takes a while when other tests run beside
+    # this test.
     assert max(late.values()) < 8, sorted(late.values())
     time.sleep(3)
     for bob, target in sleepers:
@@ -82,7 +83,8 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
 def test_a_process_that_dies_while_it_pushes_is_replaced(
     rig: Rig, providers: PushProviders, redis_server: RedisServer, tmp_path: Path, store: str
 ) -> None:
-    """The provider has the push and does not answer; whoever holds it is killed: the other one sends it within 3 s."""
+    """The provider has the push and does not answer. The process with the push is killed: the other process sends the
+    push within 3 s."""
     common = store_options(store, redis_server, tmp_path)
     providers.may_renew_tokens = True
     flags = {"push": str(providers.settings())}

@@ -1,4 +1,4 @@
-"""Protocol, section 7: what follows when a provider refuses, fails, or is not there."""
+"""Protocol, section 7: the consequences when a provider refuses, fails, or is not there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pauses(attempted: list[Pushed]) -> list[float]:
 
 
 def registered(push: Pushing, device: Device) -> list[tuple[str, str]]:
-    """Of a device that is not connected."""
+    """The registrations of a device that is not connected."""
     again = push.world.device(device.user, device.device, presence=False)
     left = push.registrations(again)
     again.close()
@@ -37,7 +37,7 @@ def registered(push: Pushing, device: Device) -> list[tuple[str, str]]:
 
 
 def call_all(push: Pushing, bobs: list[Sleeper], **fields: Any) -> list[tuple[Target, str]]:
-    """Rings each of them by a call of its own; where each is reached, and its call."""
+    """Rings each device by a call of its own. Returns each device's target and call."""
     alice = push.world.phone("alice")
     return [(bob.only, alice.invite(bob.user, **fields)) for bob in bobs]
 
@@ -240,7 +240,7 @@ def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing) -> None:
-    """After 10 s; it is not waited for by others."""
+    """The push is sent again after 10 s; other pushes do not wait for this push."""
     platforms = ("apnsVoIP", "webPush")
     bobs, carols = ([push.sleeper(name, platform) for platform in platforms] for name in ("bob", "carol"))
     for bob in bobs:
@@ -258,7 +258,8 @@ def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing) -> None:
 
 
 def test_a_stranger_is_not_reached_at_private_addresses(rig: Rig, tmp_path: Path) -> None:
-    """A Web Push endpoint is whatever somebody registers: nothing of it may lead into the deployment's own network."""
+    """A Web Push endpoint is any address that a user registers: no such address may lead into the deployment's own
+    network."""
     providers = PushProviders(tmp_path / "providers")
 
     def nowhere(settings: dict[str, Any]) -> None:

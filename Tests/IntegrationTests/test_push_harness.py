@@ -1,4 +1,5 @@
-"""The providers that the tests of push stand on find what is wrong with a push: a correct one of each, and each mistake."""
+"""The fake providers of the push tests find every fault of a push: a correct push for each provider, and each
+mistake."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ SALT = bytes(range(16))
 
 
 class Client:
-    """One connection, one request at a time."""
+    """A connection with a single request at a time."""
 
     def __init__(self, providers: PushProviders, port: int) -> None:
         context = ssl.create_default_context(cafile=str(providers.directory / "ca.crt"))

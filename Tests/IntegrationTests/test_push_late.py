@@ -1,4 +1,4 @@
-"""Protocol, section 7: no ring is handed over after the ringing is over, whatever held it up."""
+"""Protocol, section 7: no ring is handed over after the ringing is over, whatever the cause of the delay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ KINDS = ("apnsVoIP", "fcm", "webPush")
 
 
 def test_a_ring_that_was_held_up_is_not_handed_over_after_the_end(rig: Rig, providers: PushProviders) -> None:
-    """Each provider takes the connection and is silent; meanwhile the ringing ends, in three ways; then it speaks."""
+    """Each provider takes the connection and is silent; meanwhile the ringing ends, in three ways; then the provider
+    speaks."""
     world = rig.world(push=str(providers.settings()))
     alice = world.phone("alice")
     held = [(how, asleep(world, providers, "bob", platform)) for how in ("cancel", "answer", "ack") for platform in KINDS]
@@ -80,7 +81,7 @@ def test_a_ring_that_did_not_leave_in_time_is_told_as_late(rig: Rig, providers: 
 
 
 def test_a_ring_that_waits_for_a_stream_is_not_handed_over_after_the_end(rig: Rig, providers: PushProviders) -> None:
-    """The provider takes one request at a time, and answers after 1.5 s."""
+    """The provider takes a single request at a time, and answers after 1.5 s."""
     providers.apns.streams = 1
     world = rig.world(push=str(providers.settings()))
     alice, bobs = world.phone("alice"), [asleep(world, providers, f"bob{n}", "apnsVoIP") for n in range(6)]

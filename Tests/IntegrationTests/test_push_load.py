@@ -16,7 +16,7 @@ pytestmark = pytest.mark.alone
 
 
 def test_a_slow_provider_holds_nobody_else_up(rig: Rig, providers: PushProviders) -> None:
-    """100 pushes to FCM are answered after 2 s each; what goes to Apple and browsers, and other requests, do not notice."""
+    """FCM answers each push after 2 s; pushes to Apple and browsers, and other requests, are not delayed."""
     world = rig.world(push=str(providers.settings()))
     alice = world.phone("alice")
     quick = [asleep(world, providers, f"q{n}", "apnsVoIP" if n % 2 else "webPush") for n in range(20)]

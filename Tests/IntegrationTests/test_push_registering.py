@@ -1,4 +1,4 @@
-"""Protocol, section 7, Registering: `push.register`, `push.unregister`, and what ends a registration."""
+"""Protocol, section 7, Registering: `push.register`, `push.unregister`, and the causes that end a registration."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_registrations_are_told_in_order_and_last(push: Pushing) -> None:
 
 
 def test_a_token_that_changes_while_it_rings_is_rung(push: Pushing) -> None:
-    """By a device that asks for nothing but that, and is not online: its former token may be dead."""
+    """The device makes no other request and is not online: its former token may be dead."""
     alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
     call = alice.invite(bob.user)
     push.providers.expect(bob.only, "ring", call)
@@ -111,7 +111,7 @@ def test_unregistering_ends_what_it_names(push: Pushing) -> None:
 
 
 def test_a_key_that_is_no_point_of_the_curve_is_refused(push: Pushing) -> None:
-    """It has the right length and the right beginning."""
+    """The key has the right length and the right beginning."""
     bob = push.world.phone("bob")
     fields = push.providers.target(bob, "webPush").fields
     keys = {"p256dh": "B" + "A" * 86, "auth": "A" * 22}
@@ -156,7 +156,7 @@ def test_a_phone_that_is_handed_on_does_not_ring_for_its_former_owner(push: Push
 
 
 def move(target: Target, device: Device) -> Target:
-    """The same target, as the device has it now."""
+    """The same target under the user and device of `device`."""
     return replace(target, user=device.user, device=device.device)
 
 
@@ -175,7 +175,7 @@ def test_signing_out_and_deleting_end_registrations(push: Pushing) -> None:
 
 
 def test_a_backend_registers_for_anybody(push: Pushing) -> None:
-    """As the user's device: the topic says whose it is (section 1)."""
+    """The backend registers as the user's device: the topic names the owner (section 1)."""
     backend = push.world.phone("bob", "phone", presence=False)
     (target,) = push.providers.register(backend, "apnsVoIP")
     backend.close()

@@ -1,4 +1,5 @@
-"""Protocol, sections 6 and 7: what is told of pushes, to whom; metrics; and how many a device gets."""
+"""Protocol, sections 6 and 7: the reports about pushes, and their readers; metrics; and the number of pushes to a
+device."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def test_further_attempts_do_not_count(push: Pushing) -> None:
 
 
 def test_a_call_that_is_over_is_let_go(push: Pushing) -> None:
-    """What pushes were for is over: nothing of it waits, and nothing is held."""
+    """The pushes have no purpose any more: no push waits, and no call is held."""
     alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
     call = alice.invite(bob.user, timeout=1)
     push.providers.expect(bob.only, "missed", call, 5)

@@ -1,4 +1,4 @@
-"""Lists of many calls, of calls of one millisecond, and of large ones: `call.query` (§2, Queries)."""
+"""Lists of many calls, of calls of the same millisecond, and of large calls: `call.query` (§2, Queries)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iter
 
 
 def pages(device: Device, **fields: Any) -> list[dict[str, Any]]:
-    """All responses, from the first page to the one whose cursor is "0"."""
+    """All responses, from the first page to the page with the cursor "0"."""
     found = [device.ok("call.query", **fields)]
     while (cursor := found[-1]["cursor"]) != "0":
         assert len(cursor) <= 128 and len(found) < 100
@@ -31,7 +31,8 @@ def listed(device: Device, **fields: Any) -> list[str]:
 
 
 def place(caller: Device, count: int, *callees: Device | str) -> list[str]:
-    """So many common calls, cancelled again, the newest first. Each is answered before the next one begins."""
+    """Places `count` common calls and cancels each, the newest first. Each call is answered before the next call
+    begins."""
     calls: list[str] = []
     for _ in range(count):
         calls.insert(0, caller.invite(*callees))
@@ -40,7 +41,8 @@ def place(caller: Device, count: int, *callees: Device | str) -> list[str]:
 
 
 def settled(device: Device, calls: list[str]) -> list[str]:
-    """In the order that holds also within one millisecond, which the protocol leaves open."""
+    """The calls in the service's order, which also holds within a millisecond; the protocol leaves the order there
+    open."""
     times = {call["callID"]: call["createdAt"] for page in pages(device) for call in page["calls"]}
     assert sorted(times.values(), reverse=True) == list(times.values()), "the newest first"
     assert sorted(times) == sorted(calls)
@@ -48,7 +50,7 @@ def settled(device: Device, calls: list[str]) -> list[str]:
 
 
 def test_a_page_has_20_calls_unless_one_asks_for_more_and_never_more_than_100(deploy: Deploy) -> None:
-    """§2: default 20, at most 100, of calls that fit into one answer."""
+    """§2: 20 calls by default, at most 100, as far as the calls fit into the answer."""
     world = deploy(**UNLIMITED)
     alice = world.phone("alice")
     invites = answers([alice.start("call.invite", invitees=["nobody"]) for _ in range(103)])
@@ -64,7 +66,7 @@ def test_a_page_has_20_calls_unless_one_asks_for_more_and_never_more_than_100(de
 
 
 def test_calls_of_one_millisecond_are_neither_lost_nor_doubled(world: World) -> None:
-    """Many invites at once have the same `createdAt`; pages may end between them."""
+    """Many invites at once have the same `createdAt`; a page may end between two such calls."""
     for _ in range(10):
         alice = world.phone("alice")
         answers([alice.start("call.invite", invitees=[f"nobody-{number % 4}"]) for number in range(20)])
@@ -83,8 +85,8 @@ LARGE = "\x01" * 2048
 
 
 def large(caller: Device, count: int) -> None:
-    """So many calls of 12 KiB, and as much for their one invitee."""
-    # Others each time: one user is not invited so often.
+    """Makes `count` calls with 12 KiB of data for the call, and as much for its only invitee."""
+    # Other invitees each time: a user may not be invited so often.
     invites = [caller.start("call.invite", invitees=[f"nobody-{number}"], extendedData=LARGE) for number in range(count)]
     calls = [response["callID"] for response in answers(invites)]
     answers([caller.start("call.cancel", callID=call, extendedData=LARGE) for call in calls])
@@ -92,7 +94,7 @@ def large(caller: Device, count: int) -> None:
 
 @pytest.mark.alone
 def test_a_page_of_large_calls_keeps_nobody_waiting(deploy: Deploy) -> None:
-    """A hundred of them is answered at all, and other users' requests meanwhile without delay."""
+    """A page of a hundred large calls gets an answer, and other users' requests meanwhile get answers without delay."""
     world = deploy(store="memory:", trace="off", **UNLIMITED)
     alice, bob = world.phones("alice", "bob")
     large(alice, 100)
@@ -107,7 +109,7 @@ def test_a_page_of_large_calls_keeps_nobody_waiting(deploy: Deploy) -> None:
 
 
 def test_ended_calls_are_kept_in_limited_number(deploy: Deploy, redis_server: RedisServer) -> None:
-    """§2: the last 200, here 3, beside all that live. How long, test_memory.py shows."""
+    """§2: the last 200 ended calls, here 3, beside all live calls. test_memory.py shows how long."""
     for world in on_each_store(deploy, redis_server, 1, history_per_user="3").values():
         alice, bob = world.phones("alice", "bob")
         live = ring(alice, bob)
@@ -117,6 +119,6 @@ def test_ended_calls_are_kept_in_limited_number(deploy: Deploy, redis_server: Re
             assert sorted(listed(device)) == sorted([*calls[:3], live, alive])
             assert listed(device, count=2) == listed(device)
         alice.cancel(live)
-        # The oldest by its start goes first, whenever it ended.
+        # The oldest call by its start goes first, whenever the call ended.
         assert sorted(listed(alice)) == sorted([*calls[:3], alive])
         world.close()

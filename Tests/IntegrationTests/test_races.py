@@ -1,4 +1,5 @@
-"""Races have one winner, and the loser is told which (§3): on one coordinator, and on several that share a store."""
+"""A race has a single winner, and the loser is told the winner (§3): on a single coordinator, and on several that share
+a store."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_accept_against_cancel_has_one_winner(world: World, mode: str) -> None:
 
 
 def test_accept_against_timeout_has_one_winner(world: World) -> None:
-    """§3: answers sent around the instant of expiry; whoever wins, both sides see the same."""
+    """§3: answers sent around the instant of expiry; whichever side wins, both sides see the same state."""
     bob = world.phone("bob")
     callers = world.phones(*(f"alice{number}" for number in range(ROUNDS)))
     calls = [caller.invite(bob, timeout=1) for caller in callers]
@@ -131,7 +132,7 @@ def test_accept_against_timeout_has_one_winner(world: World) -> None:
 
 @pytest.mark.parametrize("mode", ["common", "advanced"])
 def test_glare_at_the_same_instant_leaves_one_call(world: World, mode: str) -> None:
-    """§3: one atomic step even when both invite at the same instant on two replicas."""
+    """§3: the merge is an atomic step even when both users invite at the same instant on two replicas."""
     for number in range(ROUNDS):
         alice, bob = world.phones("alice", "bob")
         pairs = [(alice, bob), (bob, alice)] if number % 2 else [(bob, alice), (alice, bob)]
@@ -163,7 +164,7 @@ def _answered(device: Device, call: str, by: Device) -> dict[str, Any] | None:
 
 
 def test_two_invites_with_one_call_id_make_one_call(world: World) -> None:
-    """§2: one gets `callExists`."""
+    """§2: a caller gets `callExists`."""
     alice, bob, carol = world.phones("alice", "bob", "carol")
     for _ in range(ROUNDS):
         call = call_id()
@@ -177,7 +178,8 @@ def test_two_invites_with_one_call_id_make_one_call(world: World) -> None:
 
 
 def test_one_user_is_accepted_in_one_of_two_calls(world: World) -> None:
-    """§3: two advanced calls accepted at once on two devices: one wins, the other is told `alreadyInCall`."""
+    """§3: two advanced calls are accepted at once on two devices: a device wins, and the other is told
+    `alreadyInCall`."""
     alice, carol, bob = world.phones("alice", "carol", "bob")
     tablet = world.another(bob, "tablet")
     for _ in range(ROUNDS):
@@ -192,7 +194,7 @@ def test_one_user_is_accepted_in_one_of_two_calls(world: World) -> None:
 
 
 def test_adds_at_once_never_overfill_a_call(world: World) -> None:
-    """§2 `callFull`: two members add the last one at the same time."""
+    """§2 `callFull`: two members add the last possible member at the same time."""
     for _ in range(5):
         alice, bob = world.phones("alice", "bob")
         call = ring(alice, bob, mode="advanced")
@@ -207,7 +209,7 @@ def test_adds_at_once_never_overfill_a_call(world: World) -> None:
 
 
 def test_repeats_at_once_have_one_effect(world: World) -> None:
-    """§2: the same request many times in a row, as an impatient client sends it."""
+    """§2: the same request many times in a row, as an impatient client sends the request."""
     alice, bob = world.phones("alice", "bob")
     pending = [alice.start("call.invite", id="burst", invitees=[bob.user]) for _ in range(10)]
     calls = {handle.ok()["callID"] for handle in pending}

@@ -1,4 +1,5 @@
-"""How much a user may ask for: the settings, what each replica and all together count, and what metrics tell (§2, Rate limits)."""
+"""The limits of a user's requests: the settings, the counts of each replica and of all replicas together, and the
+metrics (§2, Rate limits)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ RATE, BURST = 2, 4
 
 @pytest.fixture(scope="module")
 def mixed_deployment(deploy: Deploy) -> World:
-    """Calls without limit, so that tests can prepare them."""
+    """Calls have no limit here, so that tests can prepare calls."""
     return deploy(store="memory:", request_rate="0/0", message_rate="4/2", signal_rate="1/3")
 
 
@@ -24,7 +25,7 @@ def mixed(mixed_deployment: World) -> Iterator[World]:
 
 
 def retry_after(response: dict[str, Any]) -> int:
-    """Of a request that was refused for its rate."""
+    """The pause that a refusal for the request's rate demands."""
     assert not response["ok"] and response["error"]["code"] == "rateLimited", response
     assert isinstance(response["error"]["retryAfter"], int)
     return response["error"]["retryAfter"]
@@ -76,7 +77,7 @@ def test_a_refused_signal_reaches_nobody(mixed: World) -> None:
 
 
 def test_a_refused_message_is_not_sent(mixed: World) -> None:
-    """§2: the recipient has nothing; the same request succeeds later, once."""
+    """§2: the recipient gets no message; the same request succeeds later, once."""
     alice, bob = mixed.phones("alice", "bob")
     for number in range(2):
         alice.message(bob, number)
@@ -121,7 +122,7 @@ def test_each_replica_counts_for_itself(deploy: Deploy) -> None:
 
 @pytest.fixture(scope="module")
 def quotas(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
-    """Two coordinators on each store, which let a user have little."""
+    """Two coordinators on each store, with low limits for a user."""
     return on_each_store(
         deploy, redis_server, live_invitations="5", waiting_messages="5", stored_bytes="30000", sent_bytes_rate="20000/200000"
     )
@@ -133,18 +134,18 @@ def frugal(request: pytest.FixtureRequest, quotas: dict[str, World]) -> Iterator
 
 
 def limited(world: World, name: str) -> float:
-    """How often the limit was met."""
+    """The number of times that the limit was met."""
     return sum(s.metrics().get(f'bellwire_limited_total{{limit="{name}"}}', 0) for s in world.services)
 
 
 def test_so_many_invitations_of_a_user_may_be_live(frugal: World) -> None:
-    """§2: at all replicas together; one that is answered or taken back makes room."""
+    """§2: at all replicas together; an invitation that is answered or taken back makes room."""
     alice, bob = frugal.phones("alice", "bob")
     before = limited(frugal, "liveInvitations")
     call = ring(alice, bob)
     others = [alice.invite(f"nobody-{number}") for number in range(4)]
     for _ in range(6):
-        # Whichever replica has it.
+        # The request is refused, whichever replica serves the request.
         assert retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False)) > 0
     wait_until(lambda: limited(frugal, "liveInvitations") - before == 6, 2, "it is counted")
     assert bob.invite("nobody"), "others have their own"
@@ -156,7 +157,7 @@ def test_so_many_invitations_of_a_user_may_be_live(frugal: World) -> None:
 
 
 def test_so_many_messages_of_a_user_may_wait(frugal: World) -> None:
-    """§2: at all replicas together, to whomever they are; one that is delivered makes room."""
+    """§2: at all replicas together, to all recipients; a delivered message makes room."""
     alice, bob = frugal.phones("alice", "bob")
     for number in range(5):
         alice.message(f"nobody-{number}", ttl=60)
@@ -167,7 +168,7 @@ def test_so_many_messages_of_a_user_may_wait(frugal: World) -> None:
 
 
 def test_a_message_that_is_delivered_makes_room(frugal: World) -> None:
-    """§2: also for one to the same user."""
+    """§2: also for a message to the same user."""
     alice, bob = frugal.phones("alice", "bob")
     for _ in range(12):
         message = alice.message(bob)
@@ -175,7 +176,7 @@ def test_a_message_that_is_delivered_makes_room(frugal: World) -> None:
 
 
 def test_the_calls_of_a_user_take_so_much_room(frugal: World) -> None:
-    """§2: what is kept of calls that are over counts, at all replicas together."""
+    """§2: the kept data of ended calls count, at all replicas together."""
     alice, bob = frugal.phones("alice", "bob")
     before = limited(frugal, "storedBytes")
     made = 0
@@ -204,7 +205,7 @@ def test_so_many_bytes_are_sent_because_of_a_user(frugal: World) -> None:
 
 @pytest.mark.parametrize("flag", ["--request-rate", "--invite-rate", "--message-rate", "--signal-rate"])
 def test_a_bad_limit_is_refused(flag: str) -> None:
-    """Exit status 64 and one line."""
+    """Exit status 64 and a single line."""
     for value in ("", "5", "5/", "/5", "0/5", "5/0", "-1/5", "5/5/5", "a/b", "1.5/3", "9999999/1"):
         refused = run("serve", flag, value)
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
@@ -222,7 +223,7 @@ def test_a_bad_limit_is_refused(flag: str) -> None:
     ],
 )
 def test_other_bad_settings_of_messages_and_users_are_refused(flag: str, value: str) -> None:
-    """Exit status 64 and one line."""
+    """Exit status 64 and a single line."""
     refused = run("serve", flag, value)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
     assert flag in refused.stderr

@@ -53,7 +53,7 @@ class _Files(Answers):
 
 
 class AppServer(Site):
-    """Serves the app, bundled as an app's own tools would bundle it."""
+    """Serves the app in a bundle such as an app's own tools would make."""
 
     def __init__(self, directory: Path) -> None:
         build_sdk()
@@ -247,7 +247,7 @@ console.log("online");
 
 @pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
 def test_the_sdk_needs_no_page(world: World, tmp_path: Path) -> None:
-    """As in React Native: an app gives the device's id, since there is no storage."""
+    """As in React Native, the app gives the device's id, since there is no storage."""
     build_sdk()
     assert NODE is not None
     script, said = tmp_path / "native.mjs", tmp_path / "said"

@@ -1,4 +1,5 @@
-"""Several coordinators on one Redis: what is shared, and what happens when a coordinator or Redis goes away."""
+"""Several coordinators on the same Redis: the shared work, and the consequences when a coordinator or Redis goes
+away."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from harness import (
 
 REPLICAS = 3
 TAKEOVER_MS = 1500
-"""How late a timer may fire whose owner died."""
+"""The most lateness of a timer whose owner died."""
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
 
@@ -54,7 +55,7 @@ def handled(service: Service) -> float:
 
 
 def all_answer(world: World) -> None:
-    """Every replica says that it can serve."""
+    """Waits until every replica says that it can serve."""
     for service in world.services:
         wait_until(lambda service=service: service.status("/readyz") == 200, 10, "the replica is ready")
 
@@ -76,7 +77,7 @@ def test_the_replicas_share_the_load(world: World) -> None:
 
 @pytest.mark.alone
 def test_a_timer_fires_once(world: World) -> None:
-    """§3 `timeout`: three coordinators know the deadline; one revision comes of it."""
+    """§3 `timeout`: three coordinators know the deadline, and the deadline makes a single revision."""
     alice, bob = world.phones("alice", "bob")
     calls = [alice.invite(bob, timeout=1) for _ in range(20)]
     for call in calls:
@@ -90,7 +91,7 @@ def test_a_timer_fires_once(world: World) -> None:
 
 
 def test_a_killed_coordinators_timers_are_served_by_another(world: World) -> None:
-    """§5: nothing depends on any replica staying alive."""
+    """§5: no call depends on a replica that stays alive."""
     alice, bob = world.phones("alice", "bob")
     calls = [ring(alice, bob, timeout=2) for _ in range(12)]
     world.services[0].kill()
@@ -101,7 +102,8 @@ def test_a_killed_coordinators_timers_are_served_by_another(world: World) -> Non
 
 
 def test_a_frozen_coordinator_delays_and_then_disturbs_nobody(world: World) -> None:
-    """It leaves the share group within 8 s; awake again, it throws away what it had."""
+    """The frozen coordinator leaves the share group within 8 s; awake again, the coordinator drops the requests that it
+    had."""
     alice, bob = world.phones("alice", "bob")
     frozen = world.services[2]
     os.kill(frozen.pid, signal.SIGSTOP)
@@ -119,7 +121,7 @@ def test_a_frozen_coordinator_delays_and_then_disturbs_nobody(world: World) -> N
 
 @pytest.mark.timeout(120)
 def test_a_rolling_restart_under_load_shows_no_error(world: World) -> None:
-    """Each coordinator drains and comes back in turn; nobody has to send a request twice."""
+    """Each coordinator drains and comes back in turn; no device has to send a request twice."""
     pairs = [world.phones("alice", "bob") for _ in range(4)]
     stop = threading.Event()
 
@@ -154,7 +156,7 @@ def test_a_rolling_restart_under_load_shows_no_error(world: World) -> None:
 def test_while_redis_does_not_answer_requests_are_unavailable_and_then_all_is_well(
     world: World, redis_server: RedisServer
 ) -> None:
-    """§2 `unavailable`: quickly, and nothing hangs; the same request succeeds later."""
+    """§2 `unavailable`: the answer comes quickly, and no request hangs; the same request succeeds later."""
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
     redis_server.freeze()
@@ -164,7 +166,7 @@ def test_while_redis_does_not_answer_requests_are_unavailable_and_then_all_is_we
         assert error["code"] == "unavailable"
         assert time.monotonic() - sent < 1.5
         for service in world.services:
-            # None of them can serve, so none keeps a request from the others.
+            # No coordinator can serve, so no coordinator keeps a request from the others.
             wait_until(lambda service=service: service.metrics()["bellwire_listening"] == 0, 3, "it leaves the group")
             assert service.status("/readyz") == 503
             assert service.status("/healthz") == 200
@@ -215,7 +217,7 @@ def test_a_script_cache_that_was_emptied_is_filled_again(world: World, redis_ser
 
 
 def test_a_wrong_password_is_said_and_never_shown(deploy: Deploy, redis_server: RedisServer, tmp_path: Path) -> None:
-    """Not ready, with Redis's own words; the password stands nowhere."""
+    """The coordinator is not ready and gives Redis's own words; the password appears nowhere."""
     url = redis_server.url.replace("redis://", "redis://:open-sesame@")
     world = deploy(store=url, start=False)
     service = world.service
@@ -228,7 +230,8 @@ def test_a_wrong_password_is_said_and_never_shown(deploy: Deploy, redis_server: 
 
 
 def test_a_write_counts_only_when_enough_replicas_have_it(deploy: Deploy, tmp_path: Path) -> None:
-    """`--redis-wait-replicas 1`: without the replica requests are `unavailable`, with it they succeed again."""
+    """`--redis-wait-replicas 1`: without the replica requests are `unavailable`; with the replica they succeed
+    again."""
     primary = RedisServer(tmp_path / "primary")
     replica = RedisServer(tmp_path / "replica", replica_of=primary)
     wait_until(lambda: b"state=online" in primary.command("INFO", "replication"), 20, "the replica follows")
@@ -237,7 +240,8 @@ def test_a_write_counts_only_when_enough_replicas_have_it(deploy: Deploy, tmp_pa
         alice, bob = world.phones("alice", "bob")
         call = talk(alice, bob)
         replica.kill()
-        # Writes wait for the replica one after the other, those of others as well: an answer that comes too late is not told, as any.
+        # Writes wait for the replica one after the other, also the writes of other requests. An answer that comes too
+        # late is not sent, like any late answer.
         refused = alice.start("call.end", callID=call, id="end").wait(PATIENCE)
         assert refused["error"]["code"] == "unavailable"
         replica.start()
@@ -263,7 +267,7 @@ def test_a_write_counts_only_when_enough_replicas_have_it(deploy: Deploy, tmp_pa
 
 
 def test_keys_of_one_commit_share_a_hash_tag(world: World, redis_server: RedisServer) -> None:
-    """A call and its due entry lie in one slot of a Redis Cluster; what belongs to a user lies in the user's."""
+    """A call and its due entry have the same slot of a Redis Cluster; the data of a user have the user's slot."""
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob, mode="advanced")
     keys: Any = redis_server.command("KEYS", "*").decode()
@@ -274,11 +278,11 @@ def test_keys_of_one_commit_share_a_hash_tag(world: World, redis_server: RedisSe
     alice.cancel(call)
 
 
-# Redis that takes no writes, or is out of reach of one coordinator alone
+# Redis that takes no writes, or that a single coordinator cannot reach
 
 
 def demote(server: RedisServer) -> None:
-    """As a failover does: what was the master takes no writes any more."""
+    """Demotes the server as a failover does: the former master takes no writes any more."""
     server.command("REPLICAOF", "127.0.0.1", "1")
 
 
@@ -310,7 +314,8 @@ def test_a_demoted_master_is_left_for_the_new_one(deploy: Deploy, tmp_path: Path
 def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
     deploy: Deploy, tmp_path: Path, refusal: str
 ) -> None:
-    """Reads that succeed say nothing about writing: not ready, not flapping, and told once in the log."""
+    """Successful reads do not prove that writes succeed: the coordinator is not ready, does not flap, and logs the
+    state once."""
     server = RedisServer(tmp_path / "redis")
     world = deploy(1, store=server.url)
     try:
@@ -373,7 +378,7 @@ def test_a_redis_that_evicts_keys_is_warned_of_once(deploy: Deploy, tmp_path: Pa
 def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_others(
     rig: Any, redis_server: RedisServer
 ) -> None:
-    """Within a second, and it comes back by itself."""
+    """The coordinator leaves the share group within a second, and comes back by itself."""
     wire = Wire(redis_server.port)
     broker = rig.broker()
     near = rig.service(broker, "near", store=redis_server.url, **UNLIMITED)
@@ -407,11 +412,12 @@ def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_oth
         wire.close()
 
 
-# What coordinators left that died
+# Remains of coordinators that died
 
 
 def test_entries_without_a_call_keep_no_call_out_of_a_welcome(world: World, redis_server: RedisServer) -> None:
-    """A welcome looks at the fifty newest calls of a user: what stands in the list without a call must not take their places."""
+    """A welcome looks at the fifty newest calls of a user: list entries without a call must not take the places of
+    calls."""
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob)
     bob.drop()
@@ -428,7 +434,7 @@ def test_entries_without_a_call_keep_no_call_out_of_a_welcome(world: World, redi
 
 
 def test_due_records_that_nobody_can_read_stop_no_take_over(rig: Any, tmp_path: Path) -> None:
-    """Damaged, or of a later version: more of them than a coordinator looks at in one go."""
+    """The records are damaged, or of a later version, and more than a coordinator looks at in a batch."""
     server = RedisServer(tmp_path / "redis")
     broker = rig.broker()
     service = rig.service(broker, "first", store=server.url, **UNLIMITED)

@@ -33,7 +33,7 @@ def check(load: CancelledCalls) -> None:
 
 @alone
 def test_calls_use_all_servers(deploy: Deploy, cluster: RedisCluster) -> None:
-    """As a user with no more rights than docs/redis-failover.md names."""
+    """As a user with only the rights that docs/redis-failover.md names."""
     rights = re.search(r"~bellwire:\* .*", (PROJECT / "deploy/bellwire-secrets").read_text())
     assert rights
     for server in cluster.servers:
@@ -51,8 +51,9 @@ def test_calls_use_all_servers(deploy: Deploy, cluster: RedisCluster) -> None:
 
 @pytest.mark.parametrize("place", [pytest.param(0, marks=alone), pytest.param(1, marks=stores), pytest.param(2, marks=stores)])
 def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster: RedisCluster, place: int) -> None:
-    """With `--redis-wait-replicas 1`. Requests are served again within a second of the moment when all servers know the new
-    master, for calls whose keys lie elsewhere: the new master has no replica, and refuses writes until it has one."""
+    """With `--redis-wait-replicas 1`. Requests are served again within a second of the moment when all servers know the
+    new master, for calls whose keys lie elsewhere: the new master has no replica, and refuses writes until a replica
+    follows."""
     world = deploy(2, store=cluster.url, redis_wait_replicas="1", **UNLIMITED)
     dead = cluster.servers[place]
     elsewhere = Elsewhere(_slots(dead))
@@ -60,7 +61,7 @@ def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster
     try:
         wait_until(lambda: min(len(before.answered), len(other.answered)) > 20, 20, "calls go through")
         dead.kill()
-        # A call whose keys lie at the new master would fail the calls of its batch as well.
+        # A call with keys at the new master would fail the calls of its batch as well.
         before.stop()
         wait_until(lambda: len(set(cluster.masters()) - {dead}) == 3, 30, "all servers know another master", every=0.02)
         known = time.monotonic()
@@ -82,7 +83,7 @@ def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster
 
 
 class Elsewhere:
-    """Two users, and ids of calls, whose keys (docs/redis.md) have other slots than these."""
+    """Two users and ids of calls, with keys (docs/redis.md) in other slots than these."""
 
     def __init__(self, slots: set[int]) -> None:
         self._slots = slots

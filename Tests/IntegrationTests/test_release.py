@@ -24,12 +24,12 @@ STATED = (
 )
 VERSION = re.search(r"^## (\d+\.\d+\.\d+)$", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 ACCEPTED = 42
-"""The exit status of what follows the checks of the sources."""
+"""The exit status of the step after the checks of the sources."""
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A repository with the files that state a version, and no more. What installs packages ends the run there."""
+    """A repository with only the files that state a version. The script that installs packages ends the run there."""
     for name in (*STATED, "scripts/release"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / name, tmp_path / name)
@@ -102,7 +102,8 @@ def test_changes_that_are_not_committed_are_refused(clone: Path) -> None:
 
 
 def test_the_broker_of_the_package_has_the_bounds_of_the_image() -> None:
-    """All of the image's settings but those of its log and of coordinators' certificates, with the same values."""
+    """The package has all of the image's settings with the same values, except the settings of the log and of
+    coordinators' certificates."""
 
     def settings(path: str) -> dict[str, str]:
         lines = [line for line in (PROJECT / path).read_text().splitlines() if line and not line.startswith("#")]

@@ -24,7 +24,7 @@ PATIENCE = 25
 
 @pytest.fixture
 def dice() -> random.Random:
-    """Random instants; a failure shows the seed, BELLWIRE_TEST_SEED repeats it."""
+    """Random instants. A failure shows the seed, and BELLWIRE_TEST_SEED repeats the run."""
     seed = int(os.environ.get("BELLWIRE_TEST_SEED") or random.SystemRandom().randrange(2**32))
     print(f"BELLWIRE_TEST_SEED={seed}")
     return random.Random(seed)
@@ -53,9 +53,8 @@ def converse(alice: Device, bob: Device, stop: threading.Event) -> list[dict[str
 
 @pytest.mark.timeout(120)
 def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) -> None:
-    """SQLite: ten kill -9 under load; every conversation goes on, and every answered request still holds.
-
-    The ledger adds: no revision that anybody saw is ever made a second time with other content.
+    """SQLite: ten kill -9 under load; every conversation goes on, and every answered request still holds. The ledger
+    also checks that no revision that a device saw is made a second time with other content.
     """
     world = rig.world(**UNLIMITED)
     pairs = [world.phones("alice", "bob") for _ in range(4)]
@@ -64,7 +63,7 @@ def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) ->
         talks = [pool.submit(converse, alice, bob, stop) for alice, bob in pairs]
         try:
             for _ in range(10):
-                # The instant of the kill is what the test varies; it waits for nothing.
+                # The test varies the instant of the kill, so the kill waits for no condition.
                 time.sleep(dice.uniform(0.02, 0.4))
                 world.service.restart()
         finally:
@@ -111,7 +110,7 @@ def test_requests_answered_before_a_kill_are_still_known(rig: Any) -> None:
 
 
 def test_presence_survives_a_kill(rig: Any) -> None:
-    """Devices stay connected to the broker and notice nothing; sessions go on."""
+    """Devices stay connected to the broker and do not notice the kill; sessions go on."""
     world = rig.world()
     alice, bob = world.phones("alice", "bob")
     tablet = world.another(bob, "tablet")
@@ -124,7 +123,7 @@ def test_presence_survives_a_kill(rig: Any) -> None:
 
 @pytest.mark.alone
 def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
-    """And one that did not fires when it is due."""
+    """A timer that did not come due fires when the timer is due."""
     world = rig.world()
     alice, bob = world.phones("alice", "bob")
     carol = world.phone("carol", auto_ack=False)
@@ -146,7 +145,7 @@ def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
 
 @pytest.mark.alone
 def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any) -> None:
-    """More than a coordinator takes from the store in one go (256): the rest does not wait for the next sweep."""
+    """More timers than a coordinator takes from the store at once (256): the rest does not wait for the next sweep."""
     world = rig.world(**UNLIMITED)
     caller = world.phone("caller", presence=False)
     requests = [caller.start("call.invite", invitees=[f"nobody-{n}"], timeout=2) for n in range(700)]
@@ -160,7 +159,7 @@ def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any)
     ready_at = time.monotonic()
 
     def expired() -> dict[str, float]:
-        """When each call was first told to be over: it is told again later, since nobody acks."""
+        """The time when each call was first told to be over; the service repeats the event, since no device acks."""
         told = [m for m in world.tap.messages[since:] if m.body.get("event") == "call.timeout"]
         return {m.body["callID"]: m.at for m in reversed(told)}
 
@@ -168,7 +167,7 @@ def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any)
     times = sorted(expired().values())
     world.service.kill()
     world.tap.settle()
-    # So many events need not be judged one by one.
+    # The ledger need not judge so many events.
     world.tap.take()
     assert times[-1] - ready_at < 2
     # The next regular sweep would come 500 ms later.
@@ -176,7 +175,7 @@ def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any)
 
 
 def test_what_was_not_acked_is_sent_again_after_a_kill(rig: Any) -> None:
-    """§5: what a device is owed is derived from the store, not from a queue."""
+    """§5: the store determines the deliveries that a device still has to get; no queue does."""
     world = rig.world()
     alice = world.phone("alice")
     bob = world.phone("bob", auto_ack=False)
@@ -231,7 +230,7 @@ def test_while_another_process_holds_the_store_requests_are_unavailable(rig: Any
 
 
 def test_a_damaged_record_harms_its_own_call_alone(rig: Any) -> None:
-    """§2 `internal`: other calls of the same users go on, also those that came due together with it."""
+    """§2 `internal`: other calls of the same users go on, also calls that came due at the same time."""
     world = rig.world()
     alice, bob, carol = world.phones("alice", "bob", "carol")
     damaged, other = ring(alice, bob, timeout=1), ring(carol, bob, timeout=1)
@@ -259,7 +258,7 @@ def test_a_damaged_record_harms_its_own_call_alone(rig: Any) -> None:
 
 
 def test_a_coordinator_waits_for_its_broker(rig: Any) -> None:
-    """Started first, it serves as soon as the broker is there."""
+    """A coordinator that starts before its broker serves as soon as the broker is there."""
     broker = rig.broker(start=False)
     service = rig.service(broker, start=False)
     service.start(ready=False)
@@ -273,7 +272,7 @@ def test_a_coordinator_waits_for_its_broker(rig: Any) -> None:
 
 
 def test_a_coordinator_comes_back_to_a_restarted_broker(rig: Any) -> None:
-    """It reconnects, subscribes again, and knows all calls; devices come back as new sessions."""
+    """The coordinator reconnects, subscribes again, and knows all calls; devices come back as new sessions."""
     world = rig.world()
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
@@ -320,8 +319,9 @@ def publish_at_once(port: int, topic: str, payloads: list[bytes]) -> None:
 @pytest.mark.alone
 @pytest.mark.parametrize("invitees", [1, 9])
 def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> None:
-    """2000 at once: one response each, though nobody sends anything twice. On a machine that serves them in time no request is refused, and
-    nothing is dropped as stale; on a slower machine the metrics tell of each such request (docs/bounds.md)."""
+    """2000 requests at once: each request has a single response, though no request is sent twice. On a machine that
+    serves the requests in time no request is refused or dropped as stale; on a slower machine the metrics tell of each
+    such request (docs/bounds.md)."""
     world = rig.world(**UNLIMITED)
     caller = world.device(world.user("caller"), connect=False)
     users = [[f"nobody-{number}-{place}" for place in range(invitees)] for number in range(2000)]
@@ -357,7 +357,8 @@ def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> Non
 
 @contextmanager
 def black_hole(port: int) -> Iterator[None]:
-    """A port where connecting neither succeeds nor fails: it listens, its backlog is full, and nobody accepts."""
+    """A port where connecting neither succeeds nor fails: the port listens, its backlog is full, and no process
+    accepts."""
     with ExitStack() as sockets:
 
         def one() -> socket.socket:
@@ -377,7 +378,7 @@ def black_hole(port: int) -> Iterator[None]:
 
 
 def test_a_broker_that_swallows_connections_holds_nothing_up(rig: Any) -> None:
-    """The coordinator stays healthy while it tries, and leaves within 5 s of SIGTERM."""
+    """The coordinator stays healthy while it tries to connect, and leaves within 5 s of SIGTERM."""
     broker = rig.broker(start=False)
     service = rig.service(broker, store="memory:", start=False)
     with black_hole(broker.port):
@@ -396,7 +397,7 @@ def test_a_broker_that_swallows_connections_holds_nothing_up(rig: Any) -> None:
 
 
 def test_sigterm_drains_and_exits_with_0(rig: Any) -> None:
-    """Within 5 s, also under load; everything is there after the next start."""
+    """The drain takes at most 5 s, also under load; all data are there after the next start."""
     world = rig.world()
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
@@ -417,7 +418,7 @@ def test_sigterm_drains_and_exits_with_0(rig: Any) -> None:
 
 @pytest.mark.alone
 def test_a_draining_replica_loses_no_request(rig: Any) -> None:
-    """It leaves the shared subscription and finishes what it holds: no client has to send anything twice."""
+    """The replica leaves the shared subscription and finishes its requests: no client has to send a request twice."""
     world = rig.world(replicas=2)
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
@@ -449,7 +450,8 @@ def growth(before: dict[str, float], after: dict[str, float]) -> float:
 
 
 def test_two_replicas_share_the_load(rig: Any) -> None:
-    """One share group, one SQLite file: both work, and every call is right whoever handles which message."""
+    """A share group and a SQLite file: both replicas work, and every call is right, whichever replica serves a
+    message."""
     world = rig.world(replicas=2, **UNLIMITED)
     before = [service.metrics() for service in world.services]
     alice, bob = world.phones("alice", "bob")
@@ -464,7 +466,8 @@ def test_two_replicas_share_the_load(rig: Any) -> None:
 
 
 def test_when_one_replica_dies_the_other_goes_on(rig: Any) -> None:
-    """Its requests are sent again by the clients, its timers are swept up by the other."""
+    """The clients send the dead replica's requests again, and the sweep of the other replica serves the dead replica's
+    timers."""
     world = rig.world(replicas=2, **UNLIMITED)
     alice, bob = world.phones("alice", "bob")
     dead, alive = world.services
@@ -482,7 +485,8 @@ def test_when_one_replica_dies_the_other_goes_on(rig: Any) -> None:
 
 
 def test_a_broker_that_says_goodbye_is_found_again(rig: Any, tmp_path: Path) -> None:
-    """A broker that is stopped in order tells its clients (MQTT 5, section 4.13): nobody goes on with the dead connection."""
+    """A broker that is stopped in order tells its clients (MQTT 5, section 4.13): no client goes on with the dead
+    connection."""
     broker = rig.broker()
     service = rig.service(broker)
     phone = Terminal(broker, tmp_path, "listen", "bob")

@@ -1,4 +1,5 @@
-"""`deploy/bellwire-secrets`: what a first start of the compose deployment makes, and what it never touches."""
+"""`deploy/bellwire-secrets`: the files that a first start of the compose deployment makes, and the files that no start
+touches."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class Volumes:
         self._path = f"{tools}:{os.environ['PATH']}"
 
     def up(self, hosts: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
-        """What `docker compose up` does first."""
+        """Makes the first step of `docker compose up`."""
         return subprocess.run(
             [PROJECT / "deploy/bellwire-secrets"],
             env=clean_environment({"BELLWIRE_SECRETS": str(self.root), "BELLWIRE_HOSTS": hosts, "PATH": self._path} | settings),
@@ -59,7 +60,7 @@ def volumes(tmp_path: Path) -> Iterator[Volumes]:
 
 
 def test_what_is_there_stays(volumes: Volumes) -> None:
-    """A second start changes nothing: neither keys nor certificates nor the password."""
+    """A second start changes neither keys nor certificates nor the password."""
     assert volumes.up().returncode == 0
     first = {path: path.read_bytes() for path in volumes.root.rglob("*") if path.is_file() and path.parent.name != "tools"}
     assert volumes.up().returncode == 0
@@ -67,7 +68,8 @@ def test_what_is_there_stays(volumes: Volumes) -> None:
 
 
 def test_a_certificate_of_ones_own_is_never_overwritten(volumes: Volumes, tmp_path: Path) -> None:
-    """However often it starts, whatever else changes, and without a setting that says so."""
+    """The operator's certificate stays however often the deployment starts, whatever else changes, and without a
+    setting for this."""
     assert volumes.up().returncode == 0
     own = volumes.bring_own(tmp_path / "own")
     for hosts in ("", "192.0.2.7", "other.example"):
@@ -88,7 +90,8 @@ def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes) -> None:
 
 
 def test_the_names_in_a_certificate_stay(volumes: Volumes) -> None:
-    """When a later start names none: a device that calls the broker by one of them must not lose it."""
+    """The names stay when a later start names none: a device that calls the broker by an old name must not lose the
+    broker."""
     assert volumes.up("calls.example 192.0.2.7").returncode == 0
     named = volumes.certificate()
     assert volumes.up().returncode == 0
@@ -100,7 +103,7 @@ def test_the_names_in_a_certificate_stay(volumes: Volumes) -> None:
 
 
 def test_a_certificate_that_was_made_takes_its_place_again(volumes: Volumes, tmp_path: Path) -> None:
-    """Who removes one's own goes back to it."""
+    """An operator who removes their own certificate gets the made certificate back."""
     assert volumes.up().returncode == 0
     first = volumes.certificate()
     volumes.bring_own(tmp_path / "own")
@@ -112,7 +115,7 @@ def test_a_certificate_that_was_made_takes_its_place_again(volumes: Volumes, tmp
 
 
 def test_half_a_certificate_is_an_error_that_says_so(volumes: Volumes, tmp_path: Path) -> None:
-    """A certificate with the key of another, or without any: the broker could not start. Nothing is overwritten."""
+    """A certificate with the key of another, or without any key: the broker could not start. No file is overwritten."""
     assert volumes.up().returncode == 0
     key = volumes.certificate()[1]
     own = volumes.bring_own(tmp_path / "own")

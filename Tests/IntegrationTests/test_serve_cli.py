@@ -46,10 +46,10 @@ SAME = {"60s": ("60s", "1m"), "10m": ("10m", "600s"), "120s": ("120s", "2m")}
 
 
 def test_help_lists_every_flag_with_its_default() -> None:
-    """And is not an error."""
+    """The help is not an error."""
     shown = run("serve", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
-    # A flag's entry ends where the next one begins.
+    # A flag's entry ends where the next entry begins.
     entries = {entry.split()[0]: entry for entry in re.split(r"(?m)^\s*(?=--)", shown.stdout)[1:]}
     assert DEFAULTS.keys() <= entries.keys(), shown.stdout
     for flag, default in DEFAULTS.items():
@@ -139,7 +139,7 @@ def test_a_bad_value_is_refused_in_one_line(flag: str, value: str) -> None:
 @pytest.mark.parametrize("command", ["call bob", "listen", "send bob hi", "trace c1", "dev"])
 @pytest.mark.parametrize("root", ["a\nb", "a/+", "a//b", "$SYS", "a\udcff"], ids=ascii)
 def test_every_command_refuses_a_topic_root_that_is_none(command: str, root: str) -> None:
-    """In one line, before it connects to anything."""
+    """The refusal is a single line, before any connection."""
     words = command.split()
     as_alice = [] if command == "dev" else ["--as", "alice"]
     refused = run(*words, *as_alice, "--topic-root", root)
@@ -148,7 +148,7 @@ def test_every_command_refuses_a_topic_root_that_is_none(command: str, root: str
 
 
 def test_a_flag_without_its_value_is_refused() -> None:
-    """As the last word of the command line."""
+    """The flag is the last word of the command line."""
     assert_usage_error("--broker", names="--broker")
 
 
@@ -161,7 +161,7 @@ def test_a_bad_value_in_the_environment_is_refused() -> None:
     ("flag", "value"), [("broker", "mqtt://svc:S3cret%zz@host"), ("store", "redis://:S3cret@host:bad")]
 )
 def test_a_password_in_a_bad_value_is_not_shown(flag: str, value: str) -> None:
-    """Neither that of a flag nor that of a variable: what is refused ends up in logs."""
+    """Neither the password of a flag nor the password of a variable is shown: refusals end up in logs."""
     variable = {f"BELLWIRE_{flag.upper()}": value}
     for refused in (run("serve", f"--{flag}", value), run("serve", f"--{flag}={value}"), run("serve", env=variable)):
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
@@ -177,7 +177,7 @@ def test_an_unknown_subcommand_is_refused() -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
-    """Not a usage error, and no hang."""
+    """The error is not a usage error, and the command does not hang."""
     refused = run(
         "serve", "--store", f"sqlite:{tmp_path}/missing/directory/x.db", "--broker", f"mqtt://127.0.0.1:{free_port()}"
     )
@@ -185,11 +185,12 @@ def test_a_store_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
     assert "missing/directory" in refused.stderr
 
 
-# A store belongs to one deployment
+# A store belongs to a single deployment
 
 
 def test_a_store_of_another_deployment_is_refused(rig: Any) -> None:
-    """SQLite: a clear error at the start that names both roots and what to do. Taken over only by who says so."""
+    """SQLite: a clear error at the start that names both roots and the remedy. Only an explicit option takes the store
+    over."""
     broker = rig.broker()
     first = rig.service(broker, topic_root="first/root")
     again = ("serve", "--store", first.store, "--broker", broker.url, "--topic-root")
@@ -221,7 +222,8 @@ def test_a_redis_of_another_deployment_is_refused(rig: Any, tmp_path: Path) -> N
 
 
 def test_a_redis_that_turns_out_to_be_another_deployments_serves_nothing(rig: Any, tmp_path: Path) -> None:
-    """Away at the start, and found to be stamped later: not ready, with the reason, until it is this deployment's."""
+    """Redis is away at the start and turns out later to have another stamp: the coordinator is not ready, with the
+    reason, until the stamp is this deployment's."""
     broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
     try:
         assert redis.command("SET", "bellwire:deployment", "second/root") == b"+OK\r\n"
@@ -242,7 +244,8 @@ def test_a_redis_that_turns_out_to_be_another_deployments_serves_nothing(rig: An
 
 
 def test_a_file_in_another_format_is_refused(tmp_path: Path, rig: Any) -> None:
-    """By a coordinator, a gateway and the commands, which name both formats and what to do. Nothing in the file changes."""
+    """A coordinator, a gateway and the commands refuse the file and name both formats and the remedy. The file does not
+    change."""
     broker, path = rig.broker(), tmp_path / "old.db"
     service = rig.service(broker, store=f"sqlite:{path}")
     service.stop()
@@ -263,7 +266,8 @@ def test_a_file_in_another_format_is_refused(tmp_path: Path, rig: Any) -> None:
 
 
 def test_a_redis_in_another_format_is_refused(rig: Any, tmp_path: Path) -> None:
-    """That of an earlier build names none, and that of a later version another one. Nothing in it changes."""
+    """A store of an earlier build names no format, and a store of a later version names another format. The store does
+    not change."""
     broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
     try:
         redis.command("HSET", "bellwire:{p3}:call:a", "v", "1", "r", "{}")
@@ -281,7 +285,8 @@ def test_a_redis_in_another_format_is_refused(rig: Any, tmp_path: Path) -> None:
 
 
 def test_coordinators_that_start_at_once_at_an_empty_redis_all_start(rig: Any, tmp_path: Path) -> None:
-    """They agree on the format: whoever comes second finds it, and takes nothing for a store of an earlier build."""
+    """The coordinators agree on the format: a later coordinator finds the format, and does not take the store for a
+    store of an earlier build."""
     broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
     try:
         services = [rig.service(broker, store=redis.url, name=f"c{number}", start=False) for number in range(3)]
@@ -325,7 +330,7 @@ def own(own_deployment: World) -> Iterator[World]:
 
 
 def test_settings_come_from_flags_before_environment(own: World) -> None:
-    """As the welcome shows."""
+    """The welcome shows the settings."""
     alice = own.phone("alice", root="other/root")
     welcome = next(m for m in alice.messages if m.type == "welcome")
     assert (welcome["heartbeatInterval"], welcome["heartbeatTimeout"]) == (10, 30)
@@ -362,14 +367,14 @@ def test_the_third_device_is_one_too_many(own: World) -> None:
 
 
 def test_json_logs_are_json(own: World) -> None:
-    """`--log-format json`: one object a line."""
+    """`--log-format json`: an object a line."""
     lines = own.service.log.read_text().splitlines()
     assert lines
     for line in lines:
         assert isinstance(json.loads(line), dict), line
 
 
-# Everything on one machine
+# All parts on a single machine
 
 
 def dev(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -380,20 +385,20 @@ def dev(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_demonstration_runs_under_any_topic_root(tmp_path: Path) -> None:
-    """`bellwire dev --once`: 0 when all went as it should."""
+    """`bellwire dev --once`: 0 when all steps succeeded."""
     shown = dev(tmp_path, "--once", "--topic-root", "acme/calls", "--rounds", "5")
     assert shown.returncode == 0, shown
 
 
 def test_the_demonstration_measures_within_the_limits(tmp_path: Path) -> None:
-    """More calls than two users may have at once: what is shown is no user's waiting for a limit."""
+    """More calls than two users may have at once: no shown time contains a user's wait for a limit."""
     shown = dev(tmp_path, "--once", "--rounds", "60")
     found = re.search(r"invite → ring over 60 calls: p50 ([\d.]+) ms", shown.stdout)
     assert found and float(found[1]) < 500, shown
 
 
 def test_a_bad_setting_of_dev_is_refused(tmp_path: Path) -> None:
-    """Exit status 64 and one line, as of `bellwire serve`."""
+    """Exit status 64 and a single line, as for `bellwire serve`."""
     refused = dev(tmp_path, "--once", "--rounds", "0", "--history-per-user", "abc")
     assert refused.returncode == 64, refused
     assert refused.stderr.count("\n") == 1 and "--history-per-user" in refused.stderr
@@ -403,14 +408,14 @@ def test_a_bad_setting_of_dev_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_coordinator_that_serves_is_healthy_and_ready(world: World) -> None:
-    """`/healthz` and `/readyz`; nothing else."""
+    """`/healthz` and `/readyz`; no other path."""
     assert world.service.status("/healthz") == 200
     assert world.service.status("/readyz") == 200
     assert world.service.status("/no-such-page") == 404
 
 
 def test_without_a_broker_a_coordinator_is_healthy_but_not_ready(rig: Any) -> None:
-    """It waits for the broker, and still ends at once on SIGTERM."""
+    """The coordinator waits for the broker, and still ends at once on SIGTERM."""
     service = rig.service(rig.broker(start=False), store="memory:", start=False)
     service.start(ready=False)
     wait_until(lambda: service.status("/healthz") == 200, 10, "healthy")
@@ -452,7 +457,7 @@ def test_a_port_in_use_is_a_clear_error(world: World) -> None:
 
 
 def test_sighup_ends_no_coordinator(deploy: Deploy) -> None:
-    """It says why nothing is to be done; a call goes on."""
+    """The log says why a coordinator has no work to do then; a call goes on."""
     world = deploy()
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob)
