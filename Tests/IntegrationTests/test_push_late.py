@@ -104,7 +104,7 @@ def test_a_ring_that_waits_for_a_stream_is_not_handed_over_after_the_end(rig: Ri
 def test_many_cancels_at_the_moment_of_the_push(
     rig: Rig, providers: PushProviders, redis_server: RedisServer, tmp_path: Path, store: str
 ) -> None:
-    """Whenever the ringing ends: what was rung is told to stop or of the missed call, what was not is not."""
+    """Whenever the ringing ends, the device gets `missed`, and no ring comes after the end."""
     world = rig.world(2, push=str(providers.settings()), **store_options(store, redis_server, tmp_path))
     alice = world.phone("alice")
     chance = random.Random(11)

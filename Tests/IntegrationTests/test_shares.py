@@ -1,4 +1,4 @@
-"""How processes share the integration tests (conftest.py)."""
+"""The sharing of the integration tests among processes (conftest.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals served by several coordinators, and what they cost (§2, Signals)."""
+"""Signals served by several coordinators, and the cost of signals (§2, Signals)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def candidate(number: int) -> dict[str, Any]:
 
 
 def test_across_coordinators_the_receiver_orders_by_seq(world: World) -> None:
-    """§2: of what both sides send as fast as they can nothing is lost or doubled, and `seq` brings it into order."""
+    """§2: both sides send as fast as they can; no signal is lost or doubled, and `seq` brings the signals into
+    order."""
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
     for device in (alice, bob):
@@ -39,18 +40,19 @@ def test_across_coordinators_the_receiver_orders_by_seq(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def quiet_deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
-    """Without timelines, which would be written some time after what they tell."""
+    """The deployments have no timelines, since a timeline is written some time after its steps."""
     return on_each_store(deploy, redis_server, trace="off")
 
 
 def changes_of(world: World, store: str, redis_server: RedisServer) -> Callable[[], Any]:
-    """What every write changes: the store's own count, and the service's."""
+    """The counts that every write changes: the store's own count, and the service's count."""
 
     def commits() -> list[float]:
         return [service.metrics()["bellwire_commits_total"] for service in world.services]
 
     if store == "Redis":
-        # All that a coordinator writes with, but for SET: what they agree on about the clock is written again and again.
+        # All commands with which a coordinator writes, except SET: coordinators write the agreed clock again and again
+        # with SET.
         writes = re.compile(rb"cmdstat_(?:h(?:m?set|setnx|del)|z(?:add|rem\w*)|rpush|del|persist|pexpire\w*):calls=\d+")
         return lambda: (commits(), sorted(writes.findall(redis_server.command("INFO", "commandstats"))))
     path = world.service.store.removeprefix("sqlite:")
@@ -62,7 +64,7 @@ def changes_of(world: World, store: str, redis_server: RedisServer) -> Callable[
 def test_nothing_is_written_for_a_signal(
     quiet_deployments: dict[str, World], redis_server: RedisServer, store: str
 ) -> None:
-    """§2: not stored. Once the call has come to rest, 200 signals leave the store as it is."""
+    """§2: signals are not stored. Once the call has come to rest, 200 signals do not change the store."""
     world = quiet_deployments[store]
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)

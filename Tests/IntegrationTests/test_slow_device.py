@@ -1,5 +1,6 @@
-"""A phone on a line of 64 KiB/s, and users who call it again and again within every limit: a friend's call rings all the same (section 5,
-Slow devices; section 2, Rate limits). A real broker, and a wire that passes so many bytes per second."""
+"""A phone on a line of 64 KiB/s, and users who call this phone again and again within every limit: a friend's call
+rings all the same (section 5, Slow devices; section 2, Rate limits). A real broker, and a wire that passes so many
+bytes per second."""
 
 from __future__ import annotations
 

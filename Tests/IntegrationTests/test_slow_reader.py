@@ -1,4 +1,5 @@
-"""A client that does not read: what waits for it at the broker is bounded, whatever its QoS and transport, and nobody else is hurt."""
+"""A client that does not read: the messages that wait at the broker for this client are bounded, for any QoS and
+transport, and other clients are not hurt."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PAYLOAD = b"x" * 50_000
 MESSAGES = 1_400
 """70 MB."""
 MOST = 40e6
-"""Bytes by which the broker may grow: a backlog of 4 MiB, what the allocator keeps, and the publisher's own messages."""
+"""Bytes by which the broker may grow: a backlog of 4 MiB, the allocator's reserve, and the publisher's own messages."""
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(broker: SecureBro
 
 
 def test_a_client_that_reads_gets_all_of_it(broker: SecureBroker) -> None:
-    """However much that is."""
+    """The amount of data does not matter."""
     sender = Attempt(broker, "sender", "service", broker.coordinator_token().read_text().strip())
     reader = Attempt(broker, "reader/phone", "reader", broker.token("reader"))
     reader.subscribe(f"{ROOT}/down/reader")

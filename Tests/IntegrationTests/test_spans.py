@@ -19,7 +19,7 @@ from harness.otlp import Received, SpanReceiver
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 PATIENCE = 10
-"""Seconds until the spans of an ended call have come: 2 until they are made, and what the test adds."""
+"""Seconds until the spans of an ended call have come: 2 until the spans are made, and the time that the test adds."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def spans_of(receiver: SpanReceiver, call: str, patience: float = PATIENCE) -> d
 
 
 def test_an_invite_with_a_parent_is_part_of_the_callers_trace(world: World, receiver: SpanReceiver) -> None:
-    """From the invitation to the end, over two coordinators: all that any of them did is in one trace."""
+    """From the invitation to the end, over two coordinators: the steps of both coordinators are in the same trace."""
     alice, bob = world.phones("alice", "bob")
     call = "c" + secrets.token_hex(8)
     began = time.time_ns()
@@ -93,7 +93,7 @@ def test_an_invite_with_a_parent_is_part_of_the_callers_trace(world: World, rece
 
 
 def test_what_two_coordinators_do_is_one_trace(world: World, receiver: SpanReceiver) -> None:
-    """Without a parent. Calls are made until both coordinators have had a part in one of them."""
+    """The invite has no parent. Calls are made until both coordinators have had a part in the same call."""
     alice, bob = world.phones("alice", "bob")
 
     def shared() -> bool:
@@ -127,7 +127,7 @@ def test_a_later_request_has_a_parent_of_its_own(world: World, receiver: SpanRec
 
 
 def test_a_backend_names_a_parent_by_http(worlds: dict[str, World], receiver: SpanReceiver, tmp_path: Path) -> None:
-    """And for each request of its own."""
+    """Each request of the backend may name a parent of its own."""
     for world in worlds["SQLite"].borrow():
         gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
         try:

@@ -1,4 +1,4 @@
-"""Examples/Telephone: an app of some forty lines, as a stranger would write it."""
+"""Examples/Telephone: an app of some forty lines, as a stranger would write the app."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_two_of_one_user_and_home_directory_are_two_devices(world: World, tmp_pa
         first, second = started(tmp_path / "bob", bob), started(tmp_path / "bob", bob)
         devices = kept()
         assert sorted(devices) == ["device", "device-2"] and len(set(devices.values())) == 2
-        # However a program ends, the next one has its device.
+        # However a program ends, the next program has its device.
         second.close()
         second = started(tmp_path / "bob", bob)
         assert kept() == devices

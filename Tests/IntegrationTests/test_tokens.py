@@ -1,4 +1,5 @@
-"""Tokens (docs/protocol.md, section 1): who is let in, what each may do, for how long, and that nothing secret is told."""
+"""Tokens (docs/protocol.md, section 1): the admission of clients, the rights of each client, the life of tokens, and
+that no secret is told."""
 
 from __future__ import annotations
 
@@ -47,13 +48,13 @@ def own_broker(tmp_path: Path) -> Iterator[SecureBroker]:
 
 
 def refusal(broker: SecureBroker, user: str, password: str | None, client_id: str | None = None) -> str:
-    """What the broker says to a client."""
+    """The broker's answer to a client."""
     with Attempt(broker, client_id or f"{encode_user(user)}/phone", encode_user(user), password) as attempt:
         assert attempt.reason is not None
         return attempt.reason
 
 
-# ---- Who is let in
+# ---- Admission
 
 
 def test_calls_go_through_a_broker_that_checks_tokens(world: World) -> None:
@@ -170,7 +171,8 @@ def test_issuer_and_audience_are_held(tmp_path: Path) -> None:
 
 
 def test_what_was_made_for_something_else_means_nothing_here(tmp_path: Path) -> None:
-    """Section 1: `role` and `admin` are names that others use as well; `aud` is required unless a setting gives it up."""
+    """Section 1: other programs use the names `role` and `admin` as well; `aud` is required unless a setting gives this
+    rule up."""
     elsewhere = [{"aud": aud, **claims} for aud in (None, "files") for claims in ({"role": "server"}, {"admin": True})]
     for option, answer in (({}, REFUSED), ({"accept_tokens_made_for_others": "true"}, "Success")):
         broker = SecureBroker(tmp_path / answer, **option)
@@ -198,7 +200,7 @@ def test_nobody_puts_anothers_device_off(world: World, broker: SecureBroker) -> 
     assert alice.ok("call.query")["calls"] == [], "she is still there"
 
 
-# ---- What each may do
+# ---- Rights
 
 
 def test_a_device_may_do_only_what_is_its_own(world: World, broker: SecureBroker) -> None:
@@ -226,7 +228,7 @@ def test_a_device_may_do_only_what_is_its_own(world: World, broker: SecureBroker
         ]
         assert mallory.subscribe(*denied) == [REFUSED] * len(denied)
 
-        # In somebody's name, to somebody, and as a message that would stay: none arrives anywhere.
+        # In another user's name, to another user, and as a retained message: no message arrives.
         before = world.service.metrics()
         request = {"type": "user.update", "id": secrets.token_hex(8), "name": "Mallory"}
         for topic in (
@@ -241,7 +243,7 @@ def test_a_device_may_do_only_what_is_its_own(world: World, broker: SecureBroker
         ):
             mallory.publish(topic, json.dumps(request).encode())
         mallory.publish(f"{ROOT}/up/{own}", b"{}", retain=True)
-        # What is its own is served, after all of that.
+        # The service serves the device's own request after all these messages.
         mallory.publish(f"{ROOT}/up/{own}", json.dumps({"type": "call.query", "id": "mine"}).encode())
         wait_until(lambda: mallory.messages, 5, "the answer to what is its own")
         assert [json.loads(message.payload)["id"] for message in mallory.messages] == ["mine"]
@@ -257,7 +259,8 @@ def _sum(metrics: dict[str, float], name: str) -> float:
 
 
 def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(own_broker: SecureBroker) -> None:
-    """Section 1: the user's topic, one level below it, and no more than 32 at once; who goes on asking floods."""
+    """Section 1: the user's topic, a level below this topic, and no more than 32 filters at once; a device that goes on
+    asking floods."""
     down = f"{ROOT}/down/mallory"
     device = Attempt(own_broker, "mallory/phone", "mallory", own_broker.token("mallory"))
     assert device.subscribe(down, f"{down}/phone", f"{down}/+", f"{down}/#") == ["Granted QoS 1"] * 4
@@ -274,14 +277,14 @@ def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(own_broker:
 
 
 def test_a_user_has_so_many_connections_and_its_address_too(tmp_path: Path) -> None:
-    """Section 1. Who takes the place of its own former connection needs no room."""
+    """Section 1. A client that takes the place of its own former connection needs no room."""
     broker = SecureBroker(tmp_path, address_connections="25")
     try:
         held = [Attempt(broker, f"mallory/d{n}", "mallory", broker.token("mallory")) for n in range(21)]
         assert [attempt.is_in for attempt in held] == [True] * 20 + [False]
         assert refusal(broker, "mallory", broker.token("mallory"), "mallory/d7") == "Success"
         assert held[7].disconnected.wait(5)
-        # That one has gone as well: 19.
+        # The replaced connection has gone as well: 19.
         held += [Attempt(broker, f"u{n}/phone", f"u{n}", broker.token(f"u{n}")) for n in range(7)]
         assert [attempt.is_in for attempt in held[21:]] == [True] * 6 + [False]
         log = broker.log.read_text()
@@ -294,7 +297,7 @@ def test_a_user_has_so_many_connections_and_its_address_too(tmp_path: Path) -> N
 
 
 def test_a_will_is_held_to_the_same_rules(broker: SecureBroker, world: World) -> None:
-    """A will is published when its client is gone: nobody leaves one behind in another's name."""
+    """A will is published when its client is gone: no client can leave a will in another's name."""
     alice = world.phone("alice")
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "mallory/phone", protocol=mqtt.MQTTv5)
     client.username_pw_set("mallory", broker.token("mallory"))
@@ -368,7 +371,8 @@ def test_a_device_is_told_and_its_session_ends_with_its_token(world: World, brok
 
 
 def farewell(device: Attempt) -> tuple[str | None, str | None]:
-    """The error code that it was told before it was disconnected, if it was, and the reason of the DISCONNECT, if there was one."""
+    """The error code that the device was told before the disconnect, or None, and the reason of the DISCONNECT, or
+    None."""
     assert device.disconnected.wait(10)
     told = [json.loads(message.payload) for message in device.messages if b'"type":"error"' in message.payload]
     assert len(told) <= 1 and all(message["error"]["message"] for message in told)
@@ -379,7 +383,7 @@ def farewell(device: Attempt) -> tuple[str | None, str | None]:
 @pytest.mark.parametrize("transport", ["tcp", "websockets"])
 @pytest.mark.parametrize("version", [mqtt.MQTTv5, mqtt.MQTTv311])
 def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport: str, version: int) -> None:
-    """Section 1: each cause is told from the others, also to a device that has subscribed to nothing."""
+    """Section 1: the device is told the particular cause, also when the device has no subscription."""
 
     def connect(user: str, token: str, device: str = "phone") -> Attempt:
         attempt = Attempt(own_broker, f"{user}/{device}", user, token, version=version, transport=transport)
@@ -400,7 +404,8 @@ def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport:
             for _ in range(1_000):
                 mallory.client.publish(f"{ROOT}/up/mallory/phone", b"x", 0)
             wait_until(lambda: mallory.disconnected.is_set() or not mallory.client.want_write(), 10, "all is written")
-    # What the flooding one has sent besides makes the broker's kernel reset the connection, and the DISCONNECT may be lost with it.
+    # The further packets of the flooding device make the broker's kernel reset the connection, and the DISCONNECT may
+    # be lost.
     assert farewell(mallory)[0] == "flooding"
     assert farewell(web) == ("flooding", put_off)
 
@@ -456,13 +461,14 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
         assert refusal(own_broker, "bob", own_broker.token("bob", key=key)) == "Success"
     assert not session.disconnected.is_set()
 
-    # A file that cannot be used changes nothing.
+    # A file that cannot be used changes no key.
     good = own_broker.published_keys.read_bytes()
     own_broker.published_keys.write_text('{"keys": [')
     _reload(own_broker, "the keys stay as they were")
     assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
 
-    # A key that cannot be used is passed over and named; the others count. A set of such keys alone changes nothing.
+    # The broker passes over a key that cannot be used, and names the key; the others count. A set of such keys alone
+    # changes no key.
     odd = [{"kty": "EC", "crv": "P-256", "kid": "odd", "x": "AA", "y": "AA"}, {"kid": "kindless"}]
     own_broker.published_keys.write_text(json.dumps({"keys": odd + json.loads(good)["keys"]}))
     _reload(own_broker, "kid kindless: kty: missing")
@@ -472,7 +478,7 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
     _reload(own_broker, "the keys stay as they were")
     assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
 
-    # Whose key is taken away is out.
+    # A client whose key is taken away loses its access.
     own_broker.published_keys.write_text(json.dumps({"keys": json.loads(good)["keys"][:1]}))
     _reload(own_broker, "1 clients lose their access")
     assert session.disconnected.wait(5)
@@ -482,7 +488,7 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
 
 
 def test_a_reload_drops_nobody_and_forgets_nothing(own_broker: SecureBroker, tmp_path: Path) -> None:
-    """mosquitto asks about everybody again: coordinators have no username, devices have subscribed long ago."""
+    """mosquitto checks all clients again: coordinators have no username, and devices have subscribed long ago."""
     token = str(own_broker.coordinator_token())
     certificate = {
         "broker_ca": str(own_broker.certs / "ca.crt"),
@@ -531,7 +537,7 @@ def listen(broker: SecureBroker, user: str, token: Path, output: Path, *argument
 def test_the_sdk_renews_its_token_and_the_app_sees_nothing(
     world: World, broker: SecureBroker, tmp_path: Path
 ) -> None:
-    """Section 1: a quick reconnect whose resync shows no change."""
+    """Section 1: a quick reconnect, and a resync without a change."""
     user = World.user("bob")
     file, output = tmp_path / "token", tmp_path / "output"
     file.write_text(broker.token(user, 4))
@@ -572,7 +578,7 @@ def test_a_client_whose_token_has_ended_asks_until_there_is_another(
 
 
 def test_a_coordinator_takes_up_its_next_token(own_broker: SecureBroker, tmp_path: Path) -> None:
-    """It is put off when its token ends, and reads its file again."""
+    """The broker puts the coordinator off when its token ends, and the coordinator reads its file again."""
     service = Service(own_broker.url, tmp_path, token_file=str(own_broker.coordinator_token(3)))
     try:
         own_broker.coordinator_token(600)
@@ -662,7 +668,7 @@ def test_a_token_that_lives_too_long_is_refused(tmp_path: Path) -> None:
         broker.stop()
 
 
-# ---- What goes wrong is said, and nothing secret with it
+# ---- Faults are named without secrets
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_counters_that_began_anew_are_no_rates(world: World) -> None:
         assert top.stdout
 
         def page() -> str:
-            """The next page: it ends with an empty line behind what is wrong, or is not."""
+            """The next page: a page ends with an empty line behind its line about faults."""
             lines: list[str] = []
             while not (lines and not lines[-1].strip() and any(line.startswith(("nothing is wrong", "wrong: ")) for line in lines)):
                 lines.append(top.stdout.readline())

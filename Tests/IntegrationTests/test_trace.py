@@ -1,4 +1,5 @@
-"""Why a phone did or did not ring: which calls have timelines, `bellwire trace` (§6), and reports of two devices at once (§2)."""
+"""Why a phone did or did not ring: the calls that have timelines, `bellwire trace` (§6), and reports of two devices at
+once (§2)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from harness import (
 
 Entry = dict[str, Any]
 WRITTEN_WITHIN = 1.5
-"""Seconds until a timeline tells what was done: 1, and what the test adds."""
+"""Seconds until a step is in the timeline: 1, and the time that the test adds."""
 
 
 @pytest.fixture(params=STORES)
@@ -42,12 +43,12 @@ def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iter
 
 @pytest.fixture
 def other(deployments: dict[str, World]) -> Iterator[World]:
-    """For what no store has a part in."""
+    """For tests in which the store does not matter."""
     yield from deployments["SQLite"].borrow()
 
 
 def told(device: Device, call: str, *expected: Entry) -> list[Entry]:
-    """The timeline, once it holds an entry with each of these fields. It is written a little after what it tells."""
+    """The timeline, once the timeline holds an entry with each of these fields. A step is written a little later."""
     entries: list[Entry] = []
 
     def missing() -> list[Entry]:
@@ -65,14 +66,14 @@ def having(entries: list[Entry], **fields: Any) -> list[Entry]:
     return [entry for entry in entries if fields.items() <= entry.items()]
 
 
-# What is recorded
+# Recorded calls
 
 
 def good_and_bad(world: World) -> tuple[Device, str, str]:
-    """A call in which all went well, and one to somebody who is not there."""
+    """A call in which all went well, and a call to a user who is not there."""
     alice, bob = world.phones("alice", "bob")
     good = ring(alice, bob)
-    # With one coordinator this comes after the ack of the change before it: no ack crosses the next change.
+    # With a single coordinator this answer comes after the ack of the change before: no ack crosses the next change.
     alice.get(good)
     bob.accept(good)
     alice.expect_change(good, bob, "accepted")
@@ -80,8 +81,8 @@ def good_and_bad(world: World) -> tuple[Device, str, str]:
 
 
 def test_the_service_records_what_it_is_told_to(deploy: Deploy, redis_server: RedisServer) -> None:
-    """§6 `--trace`: none, with `entries` all the same; only calls in which something went wrong; a share, the same at
-    every coordinator."""
+    """§6 `--trace`: no call, still with `entries`; only calls with a fault; a share of the calls, the same at every
+    coordinator."""
     off = on_each_store(deploy, redis_server, 1, trace="off")
     errors = on_each_store(deploy, redis_server, 1, trace="errors")
     half = deploy(2, trace="50%")
@@ -100,7 +101,7 @@ def test_the_service_records_what_it_is_told_to(deploy: Deploy, redis_server: Re
     assert 5 < len(recorded) < 35
     for call in recorded:
         told(alice, call, {"kind": "transition", "revision": 1}, {"kind": "send", "event": "call.invited"})
-    # By now what was done first is written, if it is to be.
+    # By now the first steps are written, if they are to be written.
     for asker, call in silent:
         response = asker.ok("call.trace", callID=call)
         assert response["entries"] == [] and "omitted" not in response
@@ -111,7 +112,7 @@ def test_the_service_records_what_it_is_told_to(deploy: Deploy, redis_server: Re
 
 @pytest.mark.parametrize("value", ["", "some", "101%", "-1%", "5", "%", "5%%", "nan%", "OFF"])
 def test_a_bad_policy_is_refused(value: str) -> None:
-    """Exit status 64 and one line."""
+    """Exit status 64 and a single line."""
     refused = run("serve", "--trace", value)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
     assert "--trace" in refused.stderr
@@ -133,7 +134,7 @@ def show(other: World) -> Show:
 
 
 def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> None:
-    """Who called whom, what came of it, and each step with its time and its replica; for any member."""
+    """The caller and the callees, the outcome, and each step with its time and its replica; for any member."""
     alice, bob = other.phones("alice", "bob")
     carol = World.user("carol")
     expired = alice.invite(carol, timeout=1)
@@ -170,7 +171,7 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
 
 
 def test_the_command_prints_the_response_for_scripts(other: World, show: Show) -> None:
-    """`--json`: one line, as it came; also what devices reported."""
+    """`--json`: a single line, unchanged; also the reports of devices."""
     alice = other.phone("alice")
     call = alice.invite("nobody")
     alice.ok("call.report", callID=call, milestones={"remoteReceived": 40})
@@ -185,7 +186,8 @@ def test_the_command_prints_the_response_for_scripts(other: World, show: Show) -
 
 
 def test_asking_rings_nobody_and_changes_nothing(other: World, show: Show) -> None:
-    """§6: the question comes from a device of the user that is never online: it acks nothing, comes and goes unseen."""
+    """§6: the question comes from a device of the user that is never online: the device sends no ack, and comes and
+    goes unseen."""
     alice, bob = other.phone("alice"), other.phone("bob", auto_ack=False)
     carol = World.user("carol")
     call = alice.invite(bob, carol)
@@ -204,7 +206,7 @@ def test_asking_rings_nobody_and_changes_nothing(other: World, show: Show) -> No
     assert {(m.kind, m.levels[0], m.body["type"]) for m in asked} == {
         ("up", encode_user(user), "call.trace") for user in (bob.user, carol)
     }
-    # Nor is the asking device told of the call later, as one is that acked.
+    # The service does not tell the asking device of the call later; a device that has acked would be told.
     alice.cancel(call)
     bob.expect("call.cancelled", call)
     asking = {m.levels[1] for m in asked}
@@ -213,7 +215,7 @@ def test_asking_rings_nobody_and_changes_nothing(other: World, show: Show) -> No
 
 
 def test_a_call_that_is_unknown_is_an_error(other: World, show: Show) -> None:
-    """Exit status 1 and one line, also when it is unknown to this user alone."""
+    """Exit status 1 and a single line, also when the call is unknown to this user alone."""
     alice = other.phone("alice")
     call = alice.invite("nobody")
     for refused in (show(call_id(), alice.user), show(call, World.user("mallory"))):
@@ -222,7 +224,7 @@ def test_a_call_that_is_unknown_is_an_error(other: World, show: Show) -> None:
 
 
 def test_a_call_without_a_timeline_is_shown_all_the_same(deploy: Deploy) -> None:
-    """It says so, and exits with 0."""
+    """The command says so, and exits with 0."""
     world = deploy(store="memory:", trace="off")
     alice = world.phone("alice")
     call = alice.invite("nobody")
@@ -233,7 +235,7 @@ def test_a_call_without_a_timeline_is_shown_all_the_same(deploy: Deploy) -> None
 
 
 def test_without_a_broker_or_a_service_the_command_says_so(rig: Any) -> None:
-    """Exit status 1, one line, and no longer than `--within`."""
+    """Exit status 1, a single line, and no longer than `--within`."""
     url = f"mqtt://127.0.0.1:{free_port()}"
     nobody = run("trace", "c", "--as", "alice", "--broker", url, "--within", "200ms")
     assert (nobody.returncode, nobody.stdout, nobody.stderr.count("\n")) == (1, "", 1), nobody
@@ -258,14 +260,14 @@ def test_without_a_broker_or_a_service_the_command_says_so(rig: Any) -> None:
     ids=" ".join,
 )
 def test_a_bad_question_is_a_usage_error(arguments: list[str], names: str) -> None:
-    """Exit status 64 and one line."""
+    """Exit status 64 and a single line."""
     refused = run("trace", *arguments)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
     assert names in refused.stderr
 
 
 def test_what_users_chose_does_not_steer_the_terminal(other: World) -> None:
-    """Control characters, those above U+007F as well, and odd names are shown and nothing more."""
+    """Control characters, also above U+007F, and odd names are only shown."""
     alice = other.device("al\x1b[31m/é+#\n" + World.user(""))
     bob = other.phone("bob")
     call = ring(alice, bob, media="\x9b31m\x1b]0;x\x07")
@@ -282,7 +284,7 @@ def test_what_users_chose_does_not_steer_the_terminal(other: World) -> None:
 
 
 def test_milestones_at_once_are_all_kept(world: World) -> None:
-    """§2: whichever coordinators serve them."""
+    """§2: whichever coordinators serve the reports."""
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
     requests = [
@@ -317,7 +319,7 @@ def test_milestones_are_counted_by_name_and_role(other: World) -> None:
 
 
 def counted(services: tuple[Service, ...]) -> dict[tuple[str, str], float]:
-    """How many values /metrics has of each milestone and role."""
+    """The number of values that /metrics has of each milestone and role."""
     sums: dict[tuple[str, str], float] = {}
     for service in services:
         for name, value in service.metrics().items():

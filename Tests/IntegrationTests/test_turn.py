@@ -1,4 +1,4 @@
-"""Protocol, section 1: the TURN servers that a welcome names let their bearer in, and nobody else."""
+"""Protocol, section 1: the TURN servers that a welcome names let in only a client with the welcome's credentials."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ PRIVATE = ["10.1.2.3", "172.16.0.9", "192.168.1.1", "169.254.169.254", "100.64.0
 
 
 def test_it_is_no_way_into_a_private_network(tmp_path: Path) -> None:
-    """As in docker-compose.yml; coturn's own refusal of loopback is switched off, so that it is the file that refuses."""
+    """As in docker-compose.yml. coturn's own refusal of loopback is switched off, so that only the file refuses."""
     redis = RedisServer(tmp_path / "redis")
     turn = Turn(tmp_path, "allow-loopback-peers\n")
     try:
@@ -107,9 +107,9 @@ def test_what_it_does_not_name_it_reaches(tmp_path: Path) -> None:
 
 
 def test_a_user_has_a_quota_whatever_the_credential(turn: Turn) -> None:
-    """12: those that were made with an earlier welcome's count as well."""
+    """12 allocations: the allocations with credentials of an earlier welcome count as well."""
     first, second = credentials("alice", 3600), credentials("alice", 3000)
-    # Of each client two, kept while the command runs.
+    # Each client keeps two allocations while the command runs.
     held = subprocess.Popen(
         ["turnutils_uclient", "-c", "-m", "4", "-n", "200", "-e", "127.0.0.1",
          "-p", str(turn.port), "-u", first[0], "-w", first[1], "127.0.0.1"],

@@ -23,7 +23,7 @@ USUAL = 1883
 
 @contextmanager
 def standing_in(port: int) -> Iterator[None]:
-    """Whoever connects to the usual port reaches the broker at `port`."""
+    """A client that connects to the usual port reaches the broker at `port`."""
     try:
         wire = Wire(port, at=USUAL)
     except OSError as problem:

@@ -16,7 +16,7 @@ def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iter
 
 
 def profile(asker: Device, user: Device) -> dict[str, Any]:
-    """What `user.query` says of one user."""
+    """The user's entry in a `user.query`."""
     response = asker.ok("user.query", userIDs=[user.user])
     assert not response.get("errors"), response
     (found,) = response["users"]
@@ -24,8 +24,8 @@ def profile(asker: Device, user: Device) -> dict[str, Any]:
 
 
 def leave(asker: Device, device: Device) -> None:
-    """Logs the user's last device out, and waits until the service knows: its goodbye may be served by one coordinator
-    while another serves the next question."""
+    """Logs the user's last device out, and waits until the service knows: a coordinator may serve the goodbye while
+    another serves the next question."""
     device.logout()
     wait_until(lambda: not profile(asker, device)["online"], 2, f"{device} is offline")
 
@@ -48,7 +48,7 @@ def test_fields_that_two_devices_change_at_once_are_both_kept(world: World) -> N
 
 
 def test_profiles_survive_the_coordinator(rig: Any) -> None:
-    """Who is known stays known."""
+    """A known user stays known."""
     world = rig.world(users="known")
     alice, bob = world.phones("alice", "bob")
     alice.ok("user.update", name="Alice")

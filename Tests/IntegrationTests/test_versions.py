@@ -34,7 +34,7 @@ def test_every_place_states_the_same_version() -> None:
 
 
 def test_the_changes_name_the_formats_of_the_stores() -> None:
-    """The first entry names those that this version reads and writes, and each has its list."""
+    """The first entry names the formats that this version reads and writes, and each format has its list."""
     sqlite = stated("Sources/SQLiteStore/SQLiteSchema.swift", r"format = StoreFormat\((\d+)\)")[0]
     redis = stated("Sources/RedisStore/RedisFormat.swift", r"format = StoreFormat\((\d+)\)")[0]
     assert stated("CHANGELOG.md", r"Formats: (SQLite \d+, Redis \d+)\.")[0] == f"SQLite {sqlite}, Redis {redis}"
@@ -43,7 +43,7 @@ def test_the_changes_name_the_formats_of_the_stores() -> None:
 
 
 def test_metrics_name_the_build_and_the_process(world: World, tmp_path: Path) -> None:
-    """As every Prometheus client library does."""
+    """Every Prometheus client library gives these metrics."""
     gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
     version, commit = re.findall(r"\S+ (\S+) \((\w+)\)", run("--version").stdout)[0]
     try:

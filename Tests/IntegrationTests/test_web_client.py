@@ -78,7 +78,7 @@ def test_an_app_iterates_over_changes_until_the_end(world: World, web: Web) -> N
     call = bob.wait(lambda m: m.type == "event", 10, "rings")["callID"]
     bob.reject(call, reason="busy")
     reason, seen = alice.outcome(order)
-    # Two changes may come as one.
+    # Two changes may come together.
     assert reason == "busy" and seen[-1] == ["rejected", "busy"] and seen[:-1] in ([], [["received", None]])
 
 
@@ -130,7 +130,8 @@ def test_messages_users_profiles_and_blocks(world: World, web: Web) -> None:
 
 
 def test_ordered_messages_are_told_in_the_order_of_their_sending(world: World, web: Web) -> None:
-    """Sent at once, whichever coordinator handles which; also to a client that comes online later."""
+    """The messages are sent at once, whichever coordinator serves each message; also to a client that comes online
+    later."""
     alice, bob = web(world, name="alice").connect(), web(world, name="bob")
     send = f"return Promise.all([...Array(30).keys()].map((n) => client.send('{bob.user}', n + %d, {{ordered: true}})))"
     alice.do(send % 0)
@@ -165,7 +166,7 @@ def test_a_second_device_stops_ringing_and_takes_the_call_over(world: World, web
 
 
 def test_a_page_that_is_loaded_again_finds_its_calls(world: World, web: Web) -> None:
-    """The same device: ringing it rings again, in a call it is in it again."""
+    """The same device: a ringing call rings again, and an accepted call has the device again."""
     alice, bob = web(world, name="alice").connect(), web(world, name="bob", device="tab-1").connect()
     call = alice.call(bob.user, mode="advanced")
     bob.expect(event="incoming", call=call)
@@ -183,7 +184,7 @@ def test_a_page_that_is_loaded_again_finds_its_calls(world: World, web: Web) -> 
 
 
 def test_what_others_send_breaks_nothing(world: World, web: Web) -> None:
-    """Text is text, and the connection stays the same one."""
+    """Text stays text, and the connection stays the same."""
     bob = web(world, name="bob").connect()
     eve = world.phone("eve")
     call = eve.invite(bob.user, mode="advanced", extendedData="</script>\u2028\u0000")
@@ -208,7 +209,7 @@ def test_a_restarted_broker_and_a_killed_coordinator(rig: Any, web: Web) -> None
     world.broker.restart()
     for client in (alice, bob):
         client.expect(event="state", state="offline")
-    # Made while there is no connection, and kept until there is one.
+    # The request is made without a connection, and kept until there is a connection.
     order = alice.start(f"return (await client.users(['{bob.user}'])).users.length")
     assert alice.outcome(order, 30) == 1
     for client in (alice, bob):
@@ -291,7 +292,7 @@ def test_a_token_that_is_refused_is_told(secure: World, web: Web) -> None:
     with pytest.raises(Refused) as refused:
         alice.do("await client.connect()")
     assert refused.value.code == "refused"
-    # It does not go on for ever with what was refused.
+    # The client does not go on for ever with a refused token.
     assert alice.had(event="state")[-1]["state"] == "offline"
     another = web(secure, user, token=secure.broker.password(user, ""))
     assert another.connect().do("return client.state") == "online"
@@ -308,7 +309,7 @@ def test_tokens_are_renewed_unseen(secure: World, web: Web) -> None:
     order = alice.start("await client.connect()")
     with pytest.raises(Refused):
         alice.outcome(order)
-    # The first was refused, so another one was asked for; and again before that one ended.
+    # The first token was refused, so the client asked for another token, and again before that token ended.
     alice.expect(event="state", state="online")
     wait_until(lambda: len(alice.had(event="getToken")) == 3, 10, "a third token is asked for")
     bob = web(secure, secure.user("bob"), token=None, tokens=[broker.password(secure.user("x"), "")])
@@ -320,7 +321,7 @@ def test_tokens_are_renewed_unseen(secure: World, web: Web) -> None:
     assert not alice.had(event="error", code="tokenExpired")
 
 
-# Another library under it
+# Another library under the SDK
 
 MQTTJS = Path("/usr/share/nodejs/mqtt/mqtt.js")
 """Debian's node-mqtt."""

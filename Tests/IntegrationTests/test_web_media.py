@@ -42,7 +42,7 @@ FLAGS = [
 
 
 class Pages(Site):
-    """Serves the page and the SDK, takes what pages tell, and hands them orders."""
+    """Serves the page and the SDK, takes the reports of pages, and hands orders to the pages."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ class _Answers(Answers):
 
 
 class Page:
-    """One browser with one page."""
+    """A browser with a page."""
 
     def __init__(self, pages: Pages, directory: Path, world: World, user: str, flags: tuple[str, ...] = (), **query: str) -> None:
         self.user = user
@@ -98,7 +98,7 @@ class Page:
         address = {"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user} | query
         assert CHROMIUM is not None
         profile = f"--user-data-dir={directory / user}"
-        # Its own home: it writes there.
+        # Chromium writes to its home folder.
         environment = {"HOME": str(directory), "PATH": os.environ["PATH"]}
         self._child = Child(
             [CHROMIUM, *FLAGS, *flags, profile, f"{pages.url}?{urlencode(address)}"], directory / f"{user}.log", env=environment
@@ -152,7 +152,7 @@ def open_page(pages: Pages, world: World, tmp_path: Path) -> Iterator[Callable[.
 
 
 def told(pages: Pages, field: str, user: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """The first that has this field."""
+    """The first report with this field."""
 
     def find() -> dict[str, Any] | None:
         return next((t for t in pages.told if field in t and user in (None, t["user"])), None)
@@ -175,7 +175,7 @@ def test_two_browsers_see_each_other_through_reloads_and_garbage(pages: Pages, o
     alice.expect(frames=bob.user)
     bob.expect(frames=alice.user)
 
-    # What is no signal, and what only looks like one, harms nothing.
+    # Data that are no signal, and data that only look like a signal, do no harm.
     mark = len(pages.told)
     alice.order(
         "for (const data of ['x', null, {bellwire: 1}, {bellwire: 1, epoch: media.epoch, description: {type: 'offer', sdp: 'garbage'}},"
@@ -190,7 +190,7 @@ def test_two_browsers_see_each_other_through_reloads_and_garbage(pages: Pages, o
     alice.expect(since=mark, status={"user": bob.user, "muted": False, "camera": False})
     alice.expect(since=mark, status={"user": bob.user, "muted": False, "camera": True})
 
-    # Whoever is loaded again, the polite one and the other: both see each other again, with no click.
+    # Each page is loaded again, the polite peer and the other: both pages see each other again, without a click.
     for page in (bob, alice):
         mark = len(pages.told)
         page.order("location.reload()")
@@ -246,7 +246,7 @@ def test_a_voice_call_opens_no_camera_until_it_is_asked_to(pages: Pages, open_pa
         page.expect(peer=other.user, state="connected")
         page.order("tell({cameras: media.local.getVideoTracks().length, sounds: media.local.getAudioTracks().length})")
         page.expect(cameras=0, sounds=1)
-    # Whoever of the two makes the offers, and whoever answers them.
+    # The offers may come from either page, and the answers from the other.
     for page, other in ((alice, bob), (bob, alice)):
         page.order("await media.setCamera(true)")
         other.expect(frames=page.user)
@@ -305,7 +305,7 @@ def test_three_in_a_mesh_and_one_leaves(pages: Pages, open_page: Callable[..., P
         for other in everyone:
             if one is not other:
                 one.expect(30, frames=other.user)
-    # Ever new pages of one user, as it says: the others do not notice.
+    # The signals claim ever new pages of a user: the other pages do not notice.
     mark = len(pages.told)
     alice.order(
         "for (let n = 0; n < 200; n += 1) call.signal({bellwire: 1, epoch: 'e' + n, description: {type: 'offer', sdp: 'v=0'}});"

@@ -1,4 +1,5 @@
-"""The call page in real browsers, by its accessible names: as a person with eyes, ears and a keyboard would use it."""
+"""The call page in real browsers, by its accessible names: a person with eyes, ears and a keyboard would use the page
+so."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def built() -> None:
 
 @pytest.fixture(scope="module")
 def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Browser]]:
-    """Browsers that the tests share: they are slow to start. Each test has tabs of its own in them."""
+    """Browsers that the tests share, since browsers are slow to start. Each test has tabs of its own."""
     started: list[Browser] = []
 
     def browser(number: int) -> Browser:
@@ -50,7 +51,7 @@ def server(world: World) -> Iterator[PageServer]:
 
 @pytest.fixture
 def open_page(server: PageServer, browsers: Callable[[int], Browser]) -> Iterator[OpenPage]:
-    """A page in a browser of its own (`browser`: in that one), online as `user`. Nothing may go wrong in any of them."""
+    """A page in a browser of its own, or in the browser `browser`, online as `user`. No page may have an error."""
     opened: list[Page] = []
 
     def make(user: str | None = None, browser: int | None = None, token: str | None = None, before: str = "") -> Page:
@@ -102,7 +103,7 @@ def test_a_voice_call_opens_no_camera(world: World, open_page: OpenPage) -> None
     wait_until(lambda: sounds(alice, bob.user) and sounds(bob, alice.user), 20, "sound goes both ways")
     for page in (alice, bob):
         assert page.tracks()["everVideo"] == 0
-    # Until it is asked for; and off, nothing films.
+    # The camera is on only when a person asks for the camera; an off camera does not film.
     bob.press("Camera")
     alice.expect_frames(bob.user)
     assert bob.find("button", "Camera").get_attribute("aria-pressed") == "true"
@@ -117,7 +118,7 @@ def test_a_voice_call_opens_no_camera(world: World, open_page: OpenPage) -> None
 
 
 def sounds(page: Page, user: str) -> bool:
-    """What that user says comes: the fake microphone beeps."""
+    """Whether the sound of that user comes: the fake microphone beeps."""
     return page.js(
         """
         const video = [...document.querySelectorAll("video")].find((each) => each.getAttribute("aria-label") === arguments[0]);
@@ -128,7 +129,7 @@ def sounds(page: Page, user: str) -> bool:
     )
 
 
-# How a call ends
+# Ends of calls
 
 
 def test_declined(world: World, open_page: OpenPage) -> None:
@@ -144,19 +145,19 @@ def test_declined(world: World, open_page: OpenPage) -> None:
 
 def test_busy_and_a_second_call_while_in_one(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page)
-    # Another page is told at once, and nobody is disturbed.
+    # Another page is told at once, and the call is not disturbed.
     carol = open_page(world.user("carol"))
     carol.call(bob.user)
     carol.expect(f"{bob.user} is busy")
     assert not bob.has("dialog", lambda name: True)
-    # Who insists rings. Declined, that is busy.
+    # A caller who insists rings. A decline then counts as busy.
     dave = world.phone("dave")
     call = dave.invite(bob.user, mode="advanced")
     bob.answer(dave.user, "Decline")
     dave.expect_change(call, bob.user, "rejected")
     assert dave.get(call)["endReason"] == "busy"
     assert bob.status() == f"In a call with {alice.user}"
-    # Accepted, it takes the place of the first.
+    # An accepted call takes the place of the first call.
     call = dave.invite(bob.user, mode="advanced")
     bob.answer(dave.user)
     dave.expect_change(call, bob.user, "accepted")
@@ -179,7 +180,7 @@ def test_taken_back_is_missed(world: World, open_page: OpenPage) -> None:
 
 
 def test_calling_then_not_received_then_ringing(world: World, open_page: OpenPage) -> None:
-    """Ringback is heard only while somebody rings."""
+    """The page plays ringback only while a phone rings."""
     bob, carol = world.user("bob"), world.user("carol")
     alice = open_page(world.user("alice"))
     alice.call(bob, carol)
@@ -202,7 +203,7 @@ def test_calling_then_not_received_then_ringing(world: World, open_page: OpenPag
 
 
 def test_no_answer(deploy: Deploy, browsers: Callable[[int], Browser]) -> None:
-    """Where an invitation lasts 3 s instead of 60."""
+    """In a deployment where an invitation lasts 3 s instead of 60."""
     world = deploy(store="memory:", invitation_timeout="3s")
     server = PageServer(f"ws://127.0.0.1:{world.broker.web_port}")
     alice, bob = browsers(0).tab(server.url, WATCH).go_online(world.user("alice")), world.phone("bob")
@@ -235,7 +236,7 @@ def test_answered_on_another_device(world: World, open_page: OpenPage) -> None:
 
 
 def test_a_double_click_answers_one_call(world: World, open_page: OpenPage) -> None:
-    """Nobody is accepted by a click that was meant for the dialog before."""
+    """A click that was meant for the dialog before accepts no call."""
     bob = open_page(world.user("bob"))
     alice, carol = world.phone("alice"), world.phone("carol")
     call = alice.invite(bob.user, mode="advanced")
@@ -254,7 +255,7 @@ def test_a_double_click_answers_one_call(world: World, open_page: OpenPage) -> N
 
 
 def test_many_calls_of_one_user_are_declined_at_once(world: World, open_page: OpenPage) -> None:
-    """Whoever calls again and again cannot keep somebody from hanging up."""
+    """A user who calls again and again cannot keep another user from hanging up."""
     alice, bob = talking(world, open_page)
     mallory, carol = world.phone("mallory"), world.phone("carol")
     calls = [mallory.invite(bob.user) for _ in range(5)]
@@ -286,7 +287,7 @@ def test_a_call_that_is_over_with_its_answer_says_so(world: World, open_page: Op
 def test_who_goes_offline_leaves_the_call(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page)
     bob.press("Go offline")
-    # At once, and not when nothing was heard of bob for a minute.
+    # The call ends at once, and not only after a minute without a sign of bob.
     alice.expect("Call ended")
     bob.expect("Offline")
     wait_until(lambda: bob.tracks()["video"] == 0, 5, "bob's camera is off")
@@ -298,7 +299,7 @@ def test_who_goes_offline_leaves_the_call(world: World, open_page: OpenPage) -> 
 
 
 def test_both_call_each_other_at_once(world: World, open_page: OpenPage) -> None:
-    """One has called first; the other's call is its answer, whether it has seen the dialog or not."""
+    """A page has called first; the other page's call is its answer, whether or not that page has seen the dialog."""
     alice, bob = open_page(world.user("alice")), open_page(world.user("bob"))
     for page, other in ((alice, bob), (bob, alice)):
         page.write("Who to call", other.user)
@@ -324,7 +325,7 @@ def test_three_in_a_call_and_one_leaves(world: World, open_page: OpenPage) -> No
         page.expect(f"In a call with {others[0].user}, {others[1].user}")
         for other in others:
             page.expect_frames(other.user)
-    # There is room for one more, who says no.
+    # There is room for another member, who rejects the invitation.
     dave = world.phone("dave")
     carol.press("Add someone")
     carol.write("Add", f"{dave.user}, {world.user('erin')}")
@@ -401,7 +402,7 @@ def test_two_tabs_of_one_user(world: World, open_page: OpenPage) -> None:
     one.expect("Answered on another device")
     wait_until(lambda: one.tones() + two.tones() == 0, 5, "none rings")
     alice.expect_frames(user)
-    # The other tab cannot call meanwhile, and says what to do.
+    # The other tab cannot call meanwhile, and names the remedy.
     one.call(world.user("carol"))
     one.expect_notice("You are in a call on another device or in another tab")
     one.press("Leave that call and call")
@@ -411,7 +412,7 @@ def test_two_tabs_of_one_user(world: World, open_page: OpenPage) -> None:
     two.expect("Call ended")
 
 
-# By the keyboard, and for those who cannot see
+# By the keyboard, and for people who cannot see
 
 
 def test_by_the_keyboard_alone(world: World, open_page: OpenPage) -> None:
@@ -426,7 +427,7 @@ def test_by_the_keyboard_alone(world: World, open_page: OpenPage) -> None:
         page.wait(lambda page=page: page.focused() == "Who to call", 5, "the field for the callee has the focus")
     alice.keys(bob.user, enter)
     bob.find("dialog", f"Incoming call from {alice.user}")
-    # What is being typed answers nothing, and neither does Escape.
+    # Typing answers no call, and neither does Escape.
     bob.keys(space, enter, escape, escape)
     assert bob.has("dialog", f"Incoming call from {alice.user}")
     bob.tab_to("Decline")
@@ -551,7 +552,7 @@ def test_history_and_why(world: World, open_page: OpenPage) -> None:
     newest, oldest = history(alice)
     assert newest.startswith(f"from {bob.user}") and "missed" in newest
     assert oldest.startswith(f"to {bob.user}") and "busy" in oldest and "Voice call" in oldest
-    # The last call's, and one at each.
+    # A button for the last call, and a button at each entry.
     assert len(alice.all("button", "Why?")) == 3
     alice.all("button", "Why?")[2].click()
     alice.wait(lambda: "asked to decline" in timeline(alice), 10, "the timeline of the older one")
@@ -561,7 +562,7 @@ def test_history_and_why(world: World, open_page: OpenPage) -> None:
 
 def test_older_calls_come_once(world: World, open_page: OpenPage) -> None:
     alice = open_page(world.user("alice"))
-    # As many as each may make at once.
+    # Each caller makes the most calls that a user may make at once.
     for phone in (world.phone("bob"), world.phone("carol"), world.phone("dave")):
         for _ in range(7):
             phone.cancel(phone.invite(alice.user, mode="advanced"))
@@ -576,7 +577,7 @@ def history(page: Page) -> list[str]:
     return page.js("return [...document.querySelectorAll('#history-list .about')].map((each) => each.innerText.replace(/\\s+/g, ' '))")
 
 
-# What is the matter, and what to do
+# Faults and their remedies
 
 
 def test_what_others_send_is_text(world: World, open_page: OpenPage) -> None:
@@ -589,7 +590,7 @@ def test_what_others_send_is_text(world: World, open_page: OpenPage) -> None:
     assert "<script>" in alice.js("return document.getElementById('incoming-detail').textContent")
     alice.answer(mallory.user)
     alice.expect(f"In a call with {mallory.user}")
-    # Nothing that is no description, no candidate and no signal at all is more than noise.
+    # Data without a valid description, candidate or signal are only noise.
     for data in (None, 7, "x" * 32_000, [[]] * 1000, {"bellwire": 1}, {"bellwire": 1, "epoch": "e", "status": {"muted": markup}},
                  {"bellwire": 1, "epoch": "e", "description": {"type": "offer", "sdp": markup}},
                  {"bellwire": 1, "epoch": "e", "candidates": [{"candidate": f"candidate:{n}"} for n in range(400)]}):
@@ -612,7 +613,7 @@ def test_what_others_send_is_text(world: World, open_page: OpenPage) -> None:
 
 
 def test_whoever_else_calls_the_call_can_be_ended(world: World, open_page: OpenPage) -> None:
-    """Callers who come one after the other, each under another id, cover nothing."""
+    """Callers who come one after the other, each under another id, do not cover the page."""
     alice, bob = talking(world, open_page, "Voice call")
     alice.find("button", "Mute")
     alice.js("document.querySelector('#mute, [aria-pressed]').focus()")
@@ -625,7 +626,7 @@ def test_whoever_else_calls_the_call_can_be_ended(world: World, open_page: OpenP
     assert alice.find("button", "Mute").get_attribute("aria-pressed") == "true"
     alice.press("Hang up")
     bob.expect("Call ended")
-    # It rings on, and can be answered.
+    # The call rings on, and can be answered.
     alice.answer(carol.user)
     carol.expect_change(call, alice.user, "accepted")
 
@@ -712,7 +713,7 @@ def test_a_broker_that_is_away(rig: Rig, browsers: Callable[[int], Browser]) -> 
         page.wait(lambda page=page: not page.notices(), 20, "it is connected again")
         page.expect(f"In a call with {other.user}")
         page.expect_frames(other.user)
-    # And a network that is gone for a while: the browser says so, and nothing comes any more.
+    # The network is gone for a while as well: the browser says so, and no data come any more.
     with world.broker.frozen():
         alice.offline(True)
         alice.expect_notice("The connection to the service is lost", timeout=30)
@@ -763,7 +764,7 @@ def test_tokens(secure: World, browsers: Callable[[int], Browser]) -> None:
     alice.call(bob.user)
     call = bob.expect("call.invited")["callID"]
     bob.accept(call)
-    # Before it ends another one is asked for (of a short life, in the middle); the call goes on.
+    # The page asks for another token before the token ends (in the middle of a short life); the call goes on.
     alice.expect_notice("Paste a new one")
     alice.expect(f"In a call with {bob.user}")
     alice.write("Token", broker.token(alice.user))

@@ -1,4 +1,5 @@
-"""Rung in a browser while no page is open: the page's switch, the service worker, and what Bellwire really pushes, decrypted."""
+"""Ringing in a browser while no page is open: the page's switch, the service worker, and Bellwire's real pushes,
+decrypted."""
 
 from __future__ import annotations
 
@@ -42,11 +43,12 @@ PushManager.prototype.subscribe = async ({userVisibleOnly, applicationServerKey}
   return made();
 };
 """
-"""Its subscription leads to the tests' push service; a real one would need its maker's."""
+"""The subscription leads to the tests' push service; a real subscription would need the push service of the browser's
+maker."""
 
 
 class Deployment:
-    """A gateway that pushes and serves the page, and one on another origin for the ring check."""
+    """A gateway that pushes and serves the page, and a gateway on another origin for the ring check."""
 
     def __init__(self, world: World, directory: Path, browser: Browser) -> None:
         self.world = world
@@ -81,13 +83,14 @@ def deployment(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 class Bench:
-    """The deployment with one test's own people and tabs, in a browser that knows nothing yet."""
+    """The deployment with the people and tabs of a single test, in a browser without earlier data."""
 
     def __init__(self, deployment: Deployment, world: World) -> None:
         self.world = world
         self.providers = deployment.providers
         self.gateway = deployment.gateway
-        # Of this test alone: a browser forgets a worker when it likes, and another test's push would go to that one.
+        # The origin is this test's alone: a browser forgets a worker at any time, and another test's push would go to
+        # that worker.
         self.origin = f"http://test-{next(deployment.numbers)}.localhost:{deployment.gateway.port}"
         self._deployment = deployment
         self._pages: list[Page] = []
@@ -108,7 +111,7 @@ class Bench:
         return self.tab().go_online(user)
 
     def rung(self, page: Page, former: Target | None = None) -> Target:
-        """The user of this page is rung from now on, also when it is closed."""
+        """Makes the user of this page ring from now on, also when the page is closed."""
         target = prepare(self.providers, page, former)
         page.press(SWITCH)
         page.wait(lambda: is_on(page), 10, "it is switched on")
@@ -128,7 +131,7 @@ class Bench:
             raise AssertionError(f"{error}; {target.device} is wanted, there is {self.devices(target.user)}") from None
 
     def close(self, page: Page) -> None:
-        """Its user is offline after that."""
+        """Closes the page; its user is offline after that."""
         device = device_of(page)
         self._pages.remove(page)
         page.close()
@@ -137,11 +140,11 @@ class Bench:
         )
 
     def deliver(self, pushed: Pushed) -> None:
-        """To the browser, what Bellwire has sent to its push service."""
+        """Delivers Bellwire's message to the push service to the browser."""
         self.worker.push(pushed.target.decrypt(pushed.raw).decode())
 
     def expect_shown(self, what: str, is_shown: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The one notification there is."""
+        """The only notification."""
         shown: list[dict[str, Any]] = []
         wait_until(self.worker.has_shown, 10, f"{what}: something is shown", every=0.05)
 
@@ -179,7 +182,8 @@ def device_of(page: Page) -> str:
 
 
 def prepare(providers: PushProviders, page: Page, former: Target | None = None) -> Target:
-    """Where its browser would subscribe. It has one subscription: `former`, when it has been another user's."""
+    """The target of the browser's subscription. A browser has a single subscription: `former`, when that was another
+    user's."""
     if former is None:
         target = providers.target_of(page.user, device_of(page), "webPush")
     else:
@@ -215,7 +219,7 @@ def calls(bench: Bench, target: Target, alice: Device, **fields: Any) -> tuple[s
     return call, bench.providers.expect(target, "ring", call)
 
 
-# The worker, on what is really pushed
+# The worker, with real pushes
 
 
 def test_it_rings_and_what_was_missed_takes_its_place(bench: Bench) -> None:
@@ -240,7 +244,7 @@ def test_stop_takes_its_place_without_a_sound(bench: Bench) -> None:
     bench.world.device(target.user, "laptop").accept(call)
     bench.deliver(bench.providers.expect(target, "stop", call))
     assert bench.expect_over(call, "The call is over")["silent"]
-    # A ring that comes after it changes nothing.
+    # A ring that comes after the stop changes no notification.
     bench.deliver(ring)
     assert bench.expect_over(call, "The call is over")["silent"]
 
@@ -271,14 +275,14 @@ def test_a_gateway_that_is_away_keeps_nobody_from_ringing(bench: Bench, deployme
     deployment.checks.kill()
     bench.deliver(ring)
     bench.expect_rings(call)
-    # And the decline waits for it.
+    # The decline waits for the gateway.
     bench.worker.click(call, "decline")
     deployment.checks.start()
     alice.expect_change(call, target.user, "rejected")
 
 
 def test_nobody_calls_under_another_ones_name(bench: Bench) -> None:
-    """Accept in a notification opens the microphone: who calls is told by what the caller cannot choose."""
+    """Accept in a notification opens the microphone: a part that the caller cannot choose names the caller."""
     target, mallory = asleep(bench)
     call, ring = calls(bench, target, mallory, push={"title": "Alice", "content": "It is me"})
     bench.deliver(ring)
@@ -305,7 +309,7 @@ def test_accepted_in_the_notification(bench: Bench) -> None:
     bench.expect_rings(call)
     bench.worker.click(call, "accept")
     wait_until(lambda: bench.worker.run("return (await (await caches.open('bellwire-accepted')).keys()).length"), 5, "it is noted")
-    # What the browser opens: it is who is rung, with no click, and as the same device.
+    # The browser opens this page: the page takes the call of the rung user, without a click, as the same device.
     bob = bench.tab(f"/?acceptCall={call}")
     bob.user = target.user
     bob.expect(f"In a call with {alice.user}")
@@ -319,7 +323,7 @@ def test_accepted_in_the_notification(bench: Bench) -> None:
 
 
 def test_an_address_alone_accepts_nothing(bench: Bench) -> None:
-    """Whoever calls knows the call's id, and may send a link."""
+    """Any caller knows the call's id, and may send a link."""
     target, alice = asleep(bench)
     call, _ = calls(bench, target, alice)
     bob = bench.tab(f"/?acceptCall={call}")
@@ -363,7 +367,7 @@ def test_an_open_page_that_is_seen_rings_alone_and_one_that_is_not_is_asked(benc
     first.find("dialog", f"Incoming call from {alice.user}")
     assert first.js("return document.visibilityState") == "visible"
     bench.deliver(ring)
-    # The worker has been, and shown nothing: it is done when a push after it has been shown.
+    # The worker has run and shown no notification: the worker is done when a later push has been shown.
     bench.worker.push("7")
     bench.expect_shown("the next push", lambda n: n["tag"] == "bellwire")
     bench.worker.run("for (const each of await self.registration.getNotifications()) each.close()")
@@ -395,7 +399,7 @@ def test_the_switch(bench: Bench) -> None:
     assert not is_on(bob) and bench.registered(user) == []
     target = bench.rung(bob)
     assert bob.js(RULES) == []
-    # It is remembered, and registered again.
+    # The page remembers the switch, and registers again.
     bob.reload()
     bob.expect("Online")
     bob.wait(lambda: is_on(bob), 5, "it is still on")
@@ -403,7 +407,7 @@ def test_the_switch(bench: Bench) -> None:
     bob.press(SWITCH)
     bob.wait(lambda: not is_on(bob), 5, "it is off")
     wait_until(lambda: bench.registered(user) == [], 5, "no registration")
-    # Whoever goes offline is not rung.
+    # A user who goes offline is not rung.
     bob.press(SWITCH)
     bob.wait(lambda: is_on(bob), 5, "it is on")
     bench.expect_registered(target)
@@ -421,7 +425,7 @@ def test_one_user_of_a_browser_is_rung(bench: Bench) -> None:
     target = bench.rung(carol, target)
     assert bench.registered(bob.user) == []
     bob.wait(lambda: not is_on(bob), 5, "it is off for bob")
-    # Whose going offline is not hers.
+    # Bob's going offline does not concern Carol.
     bob.press("Go offline")
     bob.expect("Offline")
     bench.expect_registered(target)
@@ -466,7 +470,7 @@ def test_with_tokens_the_page_that_is_opened_has_one(tmp_path: Path, deployment:
     target = prepare(providers, bob)
     bob.press(SWITCH)
     bob.wait(lambda: is_on(bob), 10, "it is switched on")
-    # As the worker notes it.
+    # The worker writes the same note.
     note = "return caches.open('bellwire-accepted').then((cache) => cache.put('/bellwire-accepted/c-1', new Response(String(Date.now()))))"
     bob.js(note)
     bob.close()

@@ -1,4 +1,4 @@
-"""docs/webhooks.md: what an app's backend is told, by real requests to a real receiver."""
+"""docs/webhooks.md: the events that an app's backend is told, by real requests to a real receiver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def options(store: str, redis: RedisServer, tmp_path: Path) -> dict[str, Any]:
 
 
 def settle(world: World, receiver: Receiver) -> None:
-    """Waits until every coordinator knows of the endpoint: of two calls one after the other, all revisions arrive."""
+    """Waits until every coordinator knows of the endpoint: all revisions of two calls in a row arrive."""
     carol, dave = world.phones("carol", "dave")
 
     def arrives() -> bool:
@@ -58,7 +58,7 @@ def revisions(receiver: Receiver, call: str) -> list[int]:
 def test_every_revision_of_a_call_arrives_once_in_order(
     rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path, store: str
 ) -> None:
-    """From the invitation to the end, over two coordinators, one of which was started without the file."""
+    """From the invitation to the end, over two coordinators. The second coordinator was started without the file."""
     broker = rig.broker()
     common = options(store, redis_server, tmp_path)
     first = rig.service(broker, "one", webhooks=str(receiver.settings()), **common)
@@ -157,7 +157,7 @@ def test_kill_at_random_and_of_everything_at_once_loses_nothing(
 def test_what_is_owed_waits_while_the_receiver_is_away_and_calls_go_on(
     rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    """What is owed waits in the store while the receiver is away, and arrives when it is back."""
+    """Outbox entries wait in the store while the receiver is away, and arrive when the receiver is back."""
     receiver.stop()
     world = rig.world(webhooks=str(receiver.settings(events=["call.*"])), store=redis_server.url, redis_prefix=tmp_path.name)
     alice, bob = world.phones("alice", "bob")

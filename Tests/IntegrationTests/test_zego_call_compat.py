@@ -1,4 +1,4 @@
-"""ZegoCallCompat: apps that import nothing else, each a process, on a real broker and coordinators."""
+"""ZegoCallCompat: apps that import only this module, each a process, on a real broker and coordinators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def world(own_deployment: World) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def short_deployment(deploy: Deploy) -> World:
-    """Who is silent for 3 s is taken for gone, a caller after 1 s."""
+    """A member who is silent for 3 s counts as gone, a caller after 1 s."""
     return deploy(2, heartbeat_interval="1s", heartbeat_timeout="3s", caller_grace="1s")
 
 
@@ -120,7 +120,8 @@ def join(tmp_path: Path) -> Iterator[Join]:
 
 
 def settled(*parties: Party) -> None:
-    """What was on its way has come: each makes another call of its own, to a user who is not there, and takes it back."""
+    """Waits for all messages that were on their way: each party makes another call to a user who is not there, and
+    takes the call back."""
     for party in parties:
         call = f"settle-{time.monotonic_ns()}"
         count = len(party.app.told("callback"))
@@ -243,7 +244,7 @@ def test_a_call_of_three_ends_when_one_party_ends_it(world: World, join: Join) -
     assert [user["id"] for user in carol.told(INVITED)["callees"]] == [bob.user, carol.user]
     assert bob.ask(ACCEPT, "three") == 0
     alice.told(ACCEPTED, callee_id=bob.user)
-    # A cancel names whom it takes back.
+    # A cancel names its invitee.
     assert alice.ask(CANCEL, "three", callee_id=carol.user) == 0
     carol.told(CANCELED)
     assert alice.ask(END, "three") == 0
@@ -378,7 +379,8 @@ def test_tokens_of_a_provider_are_renewed_without_a_word(secure: World, join: Jo
 
 
 def test_a_token_that_has_ended_is_told(secure: World, join: Join) -> None:
-    """When it connects, and when there is no other one later on. One that never counted is no network."""
+    """The app is told when it connects, and when there is no other token later on. A token that never counted is a
+    network error."""
     broker = secure.broker
     assert isinstance(broker, SecureBroker)
     alice = join(secure, "Alice", connect=False)
@@ -421,7 +423,7 @@ def test_the_vendors_listener_manager_may_hold_its_lock(world: World, join: Join
     bob.app.expect("vendorEnd", id=alice.user)
 
 
-# Who is away
+# Users who are away
 
 
 def test_a_callee_that_comes_online_is_invited_after_its_connection(world: World, join: Join) -> None:
@@ -466,7 +468,7 @@ def test_a_caller_that_is_lost_while_it_rings_stops_the_ringing(short: World, jo
 
 
 def test_an_app_that_sends_no_heartbeats_is_timed_out(short: World, join: Join) -> None:
-    """Its peer is told once, by the user's id, and of no end; the app lives all the while."""
+    """The peer is told once, by the user's id, and is told of no end; the app lives all the while."""
     alice, bob = join(short, "Alice"), join(short, "Bob")
     assert alice.call("silent", bob) == 0
     bob.told(INVITED)
@@ -485,13 +487,14 @@ def test_an_app_that_sends_no_heartbeats_is_timed_out(short: World, join: Join) 
 
 
 def beat(party: Party) -> bool:
-    """Until it is told that the other one is gone."""
+    """Sends a heartbeat. Whether the party has been told that the other party is gone."""
     party.ask(HEARTBEAT, "silent")
     return TIMED_OUT in party.notifications("silent")
 
 
 def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) -> None:
-    """It rings for all of its 60 s, though the caller sends no heartbeat before the answer, as in the document."""
+    """The call rings for all of its 60 s, though the caller sends no heartbeat before the answer, as in the
+    document."""
     alice, bob = join(world, "Alice"), join(world, "Bob")
     other = world.device(bob.user, "another")
     assert alice.call("expires", bob) == 0
@@ -574,7 +577,7 @@ def gateway(own_deployment: World, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def web(world: World, gateway: Gateway) -> Iterator[HTTPUser]:
-    """A user of `/call/…` who listens."""
+    """A user of `/call/…` with a stream."""
     user = HTTPUser(gateway, world.user("web"))
     user.listen().online()
     yield user

@@ -30,7 +30,7 @@ class Site:
     users: list[HTTPUser] = field(default_factory=list)
 
     def user(self, name: str, gateway: int = 0, *, listens: bool = True, **claims: Any) -> HTTPUser:
-        """A new user; `sub` makes it another device of one that is there."""
+        """A new user; `sub` makes another device of an existing user."""
         made = HTTPUser(self.gateways[gateway], claims.pop("sub", None) or self.world.user(name), **claims)
         self.users.append(made)
         if listens:
@@ -74,7 +74,7 @@ def deployed(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def hasty(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Whoever sends no heartbeat for 2 s has quit."""
+    """A member who sends no heartbeat for 2 s has quit."""
     world = deploy(heartbeat_interval="1s", heartbeat_timeout="2s")
     site = Site(world, two_gateways(tmp_path_factory.mktemp("hasty"), world))
     yield site
@@ -128,7 +128,7 @@ def test_a_decline_is_told_once_and_no_end_follows(site: Site, type: int, reason
     assert alice.expect("notify_call_decline") == {"call_id": call, "callee_id": bob.user, "type": type}
     ended = site.gateways[0].call(call)
     assert ended["state"] == "ended" and member(ended, bob.user)["reason"] == reason
-    # A later call shows that nothing else was told between.
+    # A later call shows that no other notification came between.
     done(alice.start(later := new_call(), bob))
     bob.expect("notify_call_invited", call_id=later)
     done(bob.accept(later))
@@ -169,7 +169,7 @@ def test_a_cancel_right_behind_its_start_succeeds(site: Site) -> None:
 
 
 def test_a_cancel_that_loses_to_the_accept_ends_the_call(site: Site) -> None:
-    """The client that cancels is done with the call, whatever it is answered."""
+    """The client that cancels is done with the call, whatever the answer is."""
     alice, bob, call = site.talking()
     key = new_call()
     done(alice.cancel(call, bob, key=key))
@@ -178,7 +178,7 @@ def test_a_cancel_that_loses_to_the_accept_ends_the_call(site: Site) -> None:
     assert (ended["endReason"], ended["endedBy"]) == ("hangup", alice.user)
     done(alice.cancel(call, bob, key=key))
     refused(alice.cancel(call, bob), 409, 2001)
-    # Nothing keeps either of them from the next call.
+    # Both users are free for the next call.
     done(alice.start(later := new_call(), bob))
     bob.expect("notify_call_invited", call_id=later)
 
@@ -204,7 +204,7 @@ def test_a_call_id_is_any_text_and_arrives_as_it_was_given(site: Site, call: str
     call = f"{call}{new_call()}"
     done(alice.start(call, bob))
     assert bob.expect("notify_call_invited")["call_id"] == call
-    # As every client that does the same finds it.
+    # Every client that computes the id in the same way finds the call.
     assert site.gateways[0].call(sha256(call.encode()).hexdigest()[:32])["state"] == "ringing"
     done(bob.accept(call))
     assert alice.expect("notify_call_accept")["call_id"] == call
@@ -221,7 +221,7 @@ def test_a_callee_who_comes_online_in_time_is_rung(site: Site) -> None:
 
 
 def test_a_second_stream_is_told_of_what_rings(site: Site) -> None:
-    """It says that it knows nothing."""
+    """The second stream says that the client knows no event."""
     _alice, bob, call = site.ringing()
     second = bob.listen(last_id="0")
     wait_until(lambda: second.told, 10, "the second stream is told")
@@ -229,7 +229,7 @@ def test_a_second_stream_is_told_of_what_rings(site: Site) -> None:
 
 
 def test_a_later_stream_is_told_of_an_answer_that_another_one_took(site: Site) -> None:
-    """Which may be dead, and nobody has noticed yet: the id is of the time before."""
+    """The other stream may be dead, unnoticed so far: the id is of the time before."""
     alice, bob, call = site.ringing()
     before = alice.streams[0].last_id
     done(bob.accept(call))
@@ -271,7 +271,8 @@ def test_a_stream_that_is_opened_again_without_an_id_goes_on(site: Site) -> None
     ],
 )
 def test_what_happens_while_a_stream_is_away_is_told_by_the_next(site: Site, act: Callable[..., Any], told: str, gateway: int) -> None:
-    """Also what ends the call: a new session alone would not be owed it."""
+    """The next stream is also told of an action that ends the call: a new session alone would not be told of that
+    end."""
     alice, bob, call = site.ringing()
     away = bob if told == "notify_call_canceled" else alice
     wait_until(lambda: call in (away.streams[0].last_id or ""), 10, "the id names the call")
@@ -284,7 +285,7 @@ def test_what_happens_while_a_stream_is_away_is_told_by_the_next(site: Site, act
 
 
 def test_a_decline_that_went_to_a_dead_stream_is_told_by_the_next(site: Site) -> None:
-    """Which had its last id before the call."""
+    """The dead stream had its last id before the call."""
     alice = site.user("alice")
     last_id = alice.streams[0].last_id
     bob, call = site.user("bob"), new_call()
@@ -338,7 +339,7 @@ def test_phones_and_http_users_call_each_other(site: Site) -> None:
     bob.expect("notify_call_end", call_id=call, id=alice.user)
 
 
-# ---- Who is there
+# ---- Presence
 
 
 def test_a_user_with_a_stream_is_online_and_one_without_is_not(site: Site) -> None:
@@ -414,7 +415,7 @@ def test_streams_of_one_user_on_two_gateways_are_all_told(site: Site) -> None:
 
 
 def test_a_user_stays_online_on_the_gateway_that_is_left(site: Site) -> None:
-    """The later one has announced the user; when its stream ends, the first one does again."""
+    """The later gateway has announced the user; when its stream ends, the first gateway announces the user again."""
     phone, bob = site.world.phone("phone"), site.user("bob", 0)
     bob.listen(site.gateways[1]).online().close()
     call = ring(phone, bob.user, mode="advanced")
@@ -455,7 +456,7 @@ def test_who_sends_heartbeats_stays(short: Site) -> None:
 
 @pytest.mark.alone
 def test_a_callers_heartbeats_begin_with_the_answer(short: Site) -> None:
-    """Also of one that has no stream."""
+    """The rule also holds for a caller without a stream."""
     alice, bob, call = short.user("alice", listens=False), short.user("bob"), new_call()
     done(alice.start(call, bob))
     bob.expect("notify_call_invited", call_id=call)
@@ -475,7 +476,7 @@ def test_a_heartbeat_of_no_call_is_refused(site: Site) -> None:
     refused(alice.beat(call), 409, 2001)
 
 
-# ---- Who may
+# ---- Rights
 
 
 def test_a_token_of_another_user_is_refused(site: Site) -> None:
@@ -498,7 +499,7 @@ def test_only_a_users_own_token_counts_and_only_in_the_header(site: Site) -> Non
     token = gateway.make_token(user)
     refused(gateway.post(f"/call/accept_call?access_token={token}", body | {"token": token}, token=None), 401, 1005)
     refused(gateway.get(f"/call/events?access_token={token}", token=None), 401, 1005)
-    # And a user's is none of a backend.
+    # A user's token is no token of a backend.
     gateway.get("/v1/calls/c", token=token).problem(403, "forbidden")
 
 
@@ -634,7 +635,7 @@ def test_users_of_a_gateway_that_was_killed_go_on_at_another(rig: Rig, tmp_path:
     alice.gateway = bob.gateway = gateways[1]
     for user in (alice, bob):
         user.listen().online()
-    # What rings is told again: nobody knows whether it was heard.
+    # The ringing call is told again, since the gateway does not know whether the client heard of the call.
     wait_until(lambda: bob.streams[1].told, 10, "bob is told again")
     assert bob.streams[1].told[0][1]["call_id"] == call
     done(bob.accept(call))
@@ -701,6 +702,6 @@ def test_webhooks_in_the_documents_shape(rig: Rig, receiver: Receiver, tmp_path:
         ("/call/notify_call_end", alice.user, {"call_id": first, "id": bob.user}),
     ]
     assert told(second)[1] == ("/call/notify_call_decline", alice.user, {"call_id": second, "callee_id": bob.user, "type": 2})
-    # Nothing is sent of what the document has no notification for.
+    # The backend gets no webhook for an event without a notification in the document.
     assert all(webhook.body.keys() == {"notifications"} and webhook.body["notifications"] for webhook in receiver.taken)
     gateway.stop()

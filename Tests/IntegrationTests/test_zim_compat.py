@@ -1,4 +1,5 @@
-"""ZIMCompat (docs/migrate/zim.md): apps of processes of their own, which import nothing else, against a real broker and coordinators."""
+"""ZIMCompat (docs/migrate/zim.md): apps that import only this module, each a process, against a real broker and
+coordinators."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from harness.zim import (
 
 
 class Apps:
-    """The apps of one test."""
+    """The apps of a test."""
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world = world
@@ -45,7 +46,7 @@ class Apps:
         self._apps: list[DropIn] = []
 
     def started(self, name: str, user: str | None = None, **configuration: Any) -> ZIMApp:
-        """Not logged in."""
+        """Starts an app that is not logged in."""
         app = ZIMApp(self.world.broker, self._directory, name, user, **configuration)
         self._apps.append(app)
         return app
@@ -83,7 +84,7 @@ def ring(caller: ZIMApp, *callees: ZIMApp, **fields: Any) -> str:
 
 
 def talk(caller: ZIMApp, *callees: ZIMApp) -> str:
-    """An advanced call that everybody has accepted, as everybody knows."""
+    """An advanced call that all callees have accepted, and all apps know this."""
     call = ring(caller, *callees, advanced=True)
     for callee in callees:
         callee.ask("accept", callID=call)
@@ -217,7 +218,7 @@ def test_an_accepted_call_is_told_to_both_and_not_its_end(apps: Apps) -> None:
     bob.ask("accept", 6000270, callID=call)
     alice.ask("cancel", 6000270, callID=call)
     alice.ask("end", 6000270, callID=call)
-    # Another call begins, and of the one before nothing has come.
+    # Another call begins, and no further event of the call before has come.
     ring(bob, alice)
     assert len(alice.of(call)) == 7 and len(bob.of(call)) == 4
 
@@ -290,7 +291,7 @@ def test_an_answer_on_another_device_stops_the_ringing(apps: Apps) -> None:
     assert tablet.event("ended", call)["operatedUserID"] == tablet.user
     assert tablet.of(call) == ["received", "ended"]
     tablet.ask("accept", 6000270, callID=call)
-    # Handing the call over is the business of the former device, and of nobody else.
+    # The handover concerns only the former device.
     since = len(tablet.told())
     joined = tablet.ask("join", callID=call)
     assert joined["joinTime"] >= joined["createTime"] > 0
@@ -371,7 +372,7 @@ def test_members_are_added_quit_and_join_again(apps: Apps) -> None:
     alice.ask("end", callID=call)
     for app in (bob, carol):
         app.event("ended", call)
-    # Who joins is told of itself alone.
+    # A user who joins is told only of their own joining.
     assert carol.of(call)[told:] == ["join", "states carol:1", "ended"]
 
 
@@ -451,7 +452,7 @@ def test_the_list_of_calls_has_pages(apps: Apps) -> None:
     bob.ask("end", callID=last)
 
 
-# ---- What fails
+# ---- Failures
 
 
 def test_a_coordinator_that_is_killed_loses_nothing(rig: Any, tmp_path: Path) -> None:
@@ -500,7 +501,7 @@ def test_what_was_missed_is_told_before_the_end(rig: Any, tmp_path: Path) -> Non
     alice.ask("add", callID=call, invitees=[carol.user])
     carol.event("received", call)
     bob.becomes(call, carol, RECEIVED)
-    # Bob's network is gone, as the broker sees it; the others go on meanwhile.
+    # For the broker Bob's network is gone; the other apps go on meanwhile.
     with bob.frozen():
         carol.ask("accept", callID=call)
         alice.becomes(call, carol, ACCEPTED)
@@ -549,7 +550,7 @@ def test_a_token_that_is_renewed_in_time_is_not_noticed(secure: World, tmp_path:
 
 
 def test_what_is_out_of_range_is_refused_by_the_service(secure: World, tmp_path: Path) -> None:
-    """Where nobody taps: no client is to send such requests but to see them refused."""
+    """This deployment has no tap: only a test of refusals may send such requests."""
     broker = secure.broker
     assert isinstance(broker, SecureBroker)
     apps = Apps(secure, tmp_path)
@@ -622,7 +623,7 @@ def test_the_vendors_demo_is_free_again_when_another_device_of_its_user_has_answ
     phone.do("reject", callID=declined)
     tablet.expect("callEnd", callID=declined)
     callers[0].expect("rejected", callID=declined)
-    # Nobody is busy: both ring.
+    # No user is busy: both devices ring.
     accepted = rings(callers[1])
     phone.do("accept", callID=accepted)
     callers[1].expect("callStart", user=bob)

@@ -1,6 +1,5 @@
-"""Builds one program with all mutants in it, and switches them on one after the other.
-
-A mutant is tried by the cheapest means first: simulated worlds, small worlds, the Swift tests.
+"""Builds a program with all mutants, and switches the mutants on one after the other.
+The cheapest means try a mutant first: simulated worlds, small worlds, the Swift tests.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FIRST = r"^(CallCoreTests|CoordinatorTests)\."
 WAITING = (
     r"^(BellwireClientTests|TransportTests|TutorialTests|DropInSupportTests|ZIMCompatTests|AgoraSignalClientTests|ZegoCallCompatTests)\."
 )
-# The switch makes one target import what it may not.
+# The switch makes a target import a module that the target may not import.
 BROKEN = "theTargetImportsNothingElse"
 TESTING = threading.Lock()
 SWITCH = """\
@@ -39,7 +38,7 @@ public func isMutant(_ number: Int) -> Bool { active == number }
 
 
 def copy_source() -> None:
-    """Only what changed is written, so that the next build is short."""
+    """Writes only the changed files, so that the next build is short."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Examples", "Tests", "docs"],
         cwd=ROOT, check=True, capture_output=True,
@@ -73,12 +72,12 @@ def mutated(path: Path, text: str) -> str:
     for number, mutant in enumerate(MUTANTS, 1):
         if Path(mutant.file) == path:
             text = text.replace(mutant.old, re.sub(r"\bmutant\b", f"isMutant({number})", mutant.new))
-    # Where the switch stands.
+    # The switch stands in this module.
     return text if "import SignalingProtocol\n" in text else "import SignalingProtocol\n" + text
 
 
 def run(command: list[str], mutant: int, timeout: float) -> tuple[bool, str]:
-    """Whether it passed, and what it said."""
+    """Whether the command passed, and its output."""
     environment = {**os.environ, "BELLWIRE_MUTANT": str(mutant)}
     try:
         result = subprocess.run(
@@ -98,7 +97,7 @@ def build() -> Path:
 
 
 def caught_by(number: int, lab: Path) -> str | None:
-    """What noticed the mutant; None when nothing did."""
+    """The means that noticed the mutant; None when no means noticed the mutant."""
     for what, options in (
         ("seeds", ["--seeds", "200", "--seconds", "12", "--brief"]),
         ("seeds without faults", ["--seeds", "200", "--seconds", "8", "--brief", "--lite"]),
@@ -107,7 +106,7 @@ def caught_by(number: int, lab: Path) -> str | None:
         passed, output = run([str(lab), "simulate", *options], number, 120)
         if not passed:
             return f"{what}: {evidence(output)}"
-    # One run at a time: what fails beside another one may do so because it had to wait.
+    # A run at a time: a test that fails beside another run may fail only because the test had to wait.
     with TESTING:
         for chosen in (["--filter", FIRST], ["--skip", f"{FIRST}|{WAITING}"], ["--filter", WAITING]):
             tests = ["swift", "test", "--skip-build", "--scratch-path", str(WORK / "build"), "--skip", BROKEN, *chosen]

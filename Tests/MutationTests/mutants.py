@@ -1,7 +1,6 @@
-"""The ways in which the service is broken to see whether anything notices.
-
-Each mutant replaces `old`, which stands exactly once in `file`, by `new`. In `new`, `mutant` is true while this mutant is
-the one that is switched on: all of them are built into one program.
+"""The ways in which the service is broken to see whether a test notices.
+Each mutant replaces `old`, which stands exactly once in `file`, by `new`. In `new`, `mutant` is true while this mutant
+is switched on: all mutants are built into the same program.
 """
 
 from dataclasses import dataclass

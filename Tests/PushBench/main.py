@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def provide(directory: Path, pipe: Connection) -> None:
-    """Apple's and Google's part, in a process of its own: takes everything, and looks at nothing but whom it is for."""
+    """Apple's and Google's part, in a process of its own: takes every push, and reads only the recipient."""
     taken: dict[str, float] = {}
     delay = 0.0
 
@@ -89,7 +89,7 @@ class Provider:
 
 
 class Crowd:
-    """One connection that asks in everybody's name: at this broker nobody checks."""
+    """A connection that asks in all users' names: this broker does not check names."""
 
     def __init__(self, port: int) -> None:
         self.answers: dict[str, dict[str, Any]] = {}
@@ -109,7 +109,7 @@ class Crowd:
             self.answers[body["id"]] = body
 
     def ask(self, user: str, type_: str, **fields: Any) -> tuple[str, float]:
-        """Its id, and when it was sent."""
+        """Returns the request's id, and the time when the request was sent."""
         request = secrets.token_hex(8)
         body = json.dumps({"type": type_, "id": request} | fields)
         began = time.monotonic()
@@ -197,7 +197,7 @@ class Bench:
         print(f"one after the other: p50 {milliseconds(alone, 50)}, p99 {milliseconds(alone, 99)}")
 
     def invite(self, crowd: Crowd, users: dict[str, str]) -> list[float]:
-        """How long each push took, in seconds."""
+        """The seconds that each push took."""
         began = {}
         for number, (user, token) in enumerate(users.items()):
             began[token] = crowd.ask(f"caller-{secrets.token_hex(3)}-{number}", "call.invite", invitees=[user], timeout=600)[1]

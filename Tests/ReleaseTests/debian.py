@@ -1,4 +1,5 @@
-"""A clean Debian 12 in a directory, made from the mirror by mmdebstrap, with a network of its own for what runs there."""
+"""A clean Debian 12 in a directory, made from the mirror by mmdebstrap, with a network of its own for the programs that
+run there."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class CleanDebian:
         self._logs_of: dict[Child, Path] = {}
         self.remove_directory()
         options = [f"--aptopt={line.rstrip(';')}" for line in _settings_of_apt()]
-        # systemd, since the package has units; apart from that what every Debian has.
+        # systemd, since the package has units; apart from systemd the packages of every Debian.
         made = subprocess.run(
             ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd", *options, "bookworm", str(path)],
             capture_output=True,
@@ -37,7 +38,7 @@ class CleanDebian:
         policy.chmod(0o755)
         self._logs = path / "tmp/logs"
         self._logs.mkdir()
-        # An interface of loopback alone: ports that somebody has on this machine are free here.
+        # A network with a loopback interface alone: ports that are in use on this machine are free here.
         up = self._logs / "network"
         self._network = Child(["unshare", "--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"], stdout=up)
         wait_until(lambda: up.read_text() == "up\n", 10, "a network namespace")
@@ -104,7 +105,7 @@ class CleanDebian:
 
 
 def _settings_of_apt() -> list[str]:
-    """How this machine's apt reaches the mirror: proxies and checks of the index."""
+    """The settings with which this machine's apt reaches the mirror: proxies and checks of the index."""
     done = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True)
     wanted = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
     return [line for line in done.stdout.splitlines() if line.startswith(wanted) and not line.endswith(' "";')]

@@ -90,7 +90,7 @@ def test_the_package_depends_on_the_libraries_that_are_linked(release: Release, 
     needed = needed_packages(unpacked / "bellwire") | needed_packages(unpacked / "libBellwireBrokerAuth.so")
     assert {"libc6", "libhiredis0.14", "libsqlite3-0", "libssl3", "libmicrohttpd12", "libcurl4", "libjemalloc2"} <= needed
     assert depends(release) == needed | {"adduser"}
-    # Since which version, for those that say so.
+    # The least version, for libraries that state a version.
     assert re.search(r"\blibc6 \(>= 2\.\d+\)", field(release, "Depends"))
 
 

@@ -19,7 +19,7 @@ KEYS = "/etc/bellwire/keys.json"
 
 
 class Unit(NamedTuple):
-    """The parts of a unit with which systemd starts a process."""
+    """The parts of a unit that systemd needs to start a process."""
 
     command: list[str]
     user: str
@@ -64,13 +64,13 @@ def test_systemd_accepts_the_unit(debian: CleanDebian, unit: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_unit_gives_its_process_little(debian: CleanDebian, unit: str) -> None:
-    """systemd's own measure, from 0 (nothing) to 100 (everything)."""
+    """systemd's own measure of a unit's rights, from 0 (no rights) to 100 (all rights)."""
     done = debian.run("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", f"/lib/systemd/system/{unit}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_gateway_says_what_is_missing_before_the_setup(debian: CleanDebian) -> None:
-    """The status with which systemd does not start the unit again."""
+    """systemd does not start a unit with this exit status again."""
     gateway = Unit.read(debian, "bellwire-gateway.service").start(debian)
     assert gateway.wait(10) == 64
     assert "/etc/bellwire/gateway-token: cannot be read" in debian.text_of(gateway)
@@ -78,7 +78,8 @@ def test_the_gateway_says_what_is_missing_before_the_setup(debian: CleanDebian) 
 
 @pytest.fixture(scope="module")
 def set_up(debian: CleanDebian) -> CleanDebian:
-    """The commands of README.Debian, as they stand there, but those that need an init: mosquitto and the units are started by the fixture `running`."""
+    """The commands of README.Debian, unchanged, except the commands that need an init: the fixture `running` starts
+    mosquitto and the units."""
     readme = (debian.path / "usr/share/doc/bellwire/README.Debian").read_text()
     commands = [line.strip() for line in readme.splitlines() if line.startswith("    ")]
     place = commands.index("systemctl restart mosquitto")

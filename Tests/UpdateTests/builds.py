@@ -11,7 +11,7 @@ from harness import executable, run
 
 @dataclass(frozen=True)
 class Build:
-    """The programs of one version."""
+    """The programs of a version."""
 
     name: str
     program: str
@@ -31,7 +31,7 @@ class Build:
         return f"{Path(self.program).resolve().parent}/" in Path(f"/proc/{pid}/maps").read_text()
 
     def run(self, *arguments: str) -> str:
-        """What a command of this build prints."""
+        """The output of a command of this build."""
         done = run(*arguments, program=self.program)
         assert done.returncode == 0, f"{self.name}: {arguments}: {done.stderr}"
         return done.stdout
@@ -41,7 +41,7 @@ class Build:
 
 
 def builds() -> tuple[Build, Build]:
-    """The old build and the new one."""
+    """The old build and the new build."""
     old = os.environ.get("BELLWIRE_OLD_BIN")
     assert old, "BELLWIRE_OLD_BIN names the `bellwire` of the release before: run scripts/test-update"
     return Build("old", old), Build("new", executable())

@@ -14,7 +14,7 @@ from builds import Build
 
 
 class UpdateBroker(SecureBroker):
-    """mosquitto with the plugin of one build or the other."""
+    """mosquitto with the plugin of either build."""
 
     def __init__(self, directory: Path, build: Build, *others: Build) -> None:
         """`build` makes the keys, the tokens of servers, and the first plugin. Devices have tokens of all the builds."""
@@ -100,6 +100,6 @@ class UpdateDeployment(Deployment):
 
     @property
     def store_format(self) -> str:
-        """The number of the store's format, which the entry of the clock begins with."""
+        """The number of the store's format, at the beginning of the clock's entry."""
         assert self.redis
         return self.redis.command("GET", "bellwire:clock").decode().split("\r\n")[1].split()[0]

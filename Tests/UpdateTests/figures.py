@@ -1,4 +1,4 @@
-"""What a history says about requests: how long devices waited, and which answers they got."""
+"""A history's figures about requests: the waiting times of devices, and the answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class _Sent:
 
 @dataclass
 class Figures:
-    """Counts of one run."""
+    """Counts of a run."""
 
     requests: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
-    """Responses by error code, each time that one came."""
+    """Responses by error code; each response counts."""
     slowest: dict[str, int] = field(default_factory=dict)
     """Milliseconds from the first copy to the answer, of the slowest request while device and broker were there and of the slowest
     other."""

@@ -1,4 +1,4 @@
-"""An update of a deployment and the way back, one process at a time, while people call each other."""
+"""An update of a deployment and the way back, a process at a time, while people call each other."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LIVE = 90
 
 
 class RollingUpdate(Run):
-    """The load and the judgement are those of the consistency test. A coordinator that is replaced excuses, in the checker's eyes, that
-    the timers of its calls come late; `Figures` finds each request that had to wait. Of a broker that is replaced all devices lose
-    their connections."""
+    """The load and the judgement are those of the consistency test. In the checker's eyes, a coordinator that is
+    replaced excuses late timers of its calls; `Figures` finds each request that had to wait. All devices of a broker
+    that is replaced lose their connections."""
 
     _deployment: UpdateDeployment
 
@@ -81,8 +81,8 @@ class RollingUpdate(Run):
         self._loop.every(2, self._witnesses.beat)
 
     def _roll(self, old: Build, new: Build) -> None:
-        """Forward and back in the orders of docs/operations.md, and forward again in the order of the way back. So each build of a part
-        meets each build of each other part."""
+        """Forward and back in the orders of docs/operations.md, and forward again in the order of the way back. Thus
+        each build of a part meets each build of each other part."""
         calls = self._witnesses.begin_both()
         self._replace_broker(new)
         self._replace_coordinators(new)
@@ -104,7 +104,7 @@ class RollingUpdate(Run):
         self._witnesses.end_both(calls)
         return self._witnesses.begin_both()
 
-    # One step
+    # A step
 
     @contextmanager
     def _step(self, name: str) -> Iterator[dict[str, str]]:
@@ -187,7 +187,7 @@ class RollingUpdate(Run):
     # The end
 
     def _check_live_gauges(self) -> None:
-        """All calls have ended, also those that the old build ended and left in the index of live calls."""
+        """All calls have ended, also the calls that the old build ended and left in the index of live calls."""
         began = time.monotonic()
 
         def live() -> list[float]:

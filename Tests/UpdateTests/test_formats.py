@@ -1,4 +1,4 @@
-"""Settings, keys, tokens and SQLite files of one build are read by the other."""
+"""Each build reads the settings, keys, tokens and SQLite files of the other build."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_settings_of_the_old_build_are_read(old: Build, new: Build, tmp_path: Pa
 
 
 def test_settings_that_only_the_new_build_has_are_refused_by_the_old(old: Build, new: Build, tmp_path: Path) -> None:
-    """So docs/deployment.md asks operators to wait with such settings until there is no way back."""
+    """Therefore docs/deployment.md asks operators to wait with such settings until there is no way back."""
     example = tmp_path / "new.json"
     example.write_text(new.run("config", "--example"))
     checked = run("config", "--check", str(example), program=old.program)
@@ -35,7 +35,8 @@ def test_settings_that_only_the_new_build_has_are_refused_by_the_old(old: Build,
 
 @pytest.mark.parametrize("direction", ["forward", "back"])
 def test_keys_and_tokens_are_accepted(old: Build, new: Build, tmp_path: Path, direction: str) -> None:
-    """One build makes a key set and the tokens of all roles; plugin, coordinator and gateway of the other build accept these."""
+    """A build makes a key set and the tokens of all roles; plugin, coordinator and gateway of the other build accept
+    these."""
     maker, reader = (old, new) if direction == "forward" else (new, old)
     broker = UpdateBroker(tmp_path / "broker", maker)
     broker.build = reader
@@ -60,7 +61,8 @@ def test_keys_and_tokens_are_accepted(old: Build, new: Build, tmp_path: Path, di
 
 
 class Kept:
-    """A coordinator on an SQLite file, people, and what must stay in the file over each change of the build."""
+    """A coordinator on an SQLite file, people, and the data that must stay in the file over each change of the
+    build."""
 
     def __init__(self, directory: Path, build: Build) -> None:
         self.receiver = Receiver(directory / "receiver")
@@ -75,20 +77,20 @@ class Kept:
         self.talks: list[str] = []
 
     def go_on(self, build: Build) -> None:
-        """The coordinator ends, and one of this build opens the file."""
+        """The coordinator ends, and a coordinator of this build opens the file."""
         assert self.service.terminate()[0] == 0
         self.service.program = build.program
         self.service.start()
 
     def add(self) -> None:
-        """Of each kind of record one, while the backend takes no webhook."""
+        """Adds a record of each kind, while the backend takes no webhook."""
         self.receiver.stop()
         ended = self.alice.invite(self.bob)
         self.bob.accept(ended)
         self.ringing.append(ring(self.alice, self.bob, timeout=600))
         self.talks.append(talk(self.carol, self.dave, timeout=60))
         self.messages.append(self.alice.message("erin", ttl=600))
-        # What the sender of an invitation sees is complete when the ack is in the store.
+        # The inviter's view is complete when the ack is in the store.
         wait_until(lambda: self._steps(ended) >= 4, 10, "the timeline is written")
         self.calls |= {ended: self.alice.get(ended), self.ringing[-1]: self.alice.get(self.ringing[-1])}
 
@@ -96,7 +98,7 @@ class Kept:
         return len(self.alice.trace(call))
 
     def check(self) -> None:
-        """Records and timelines are there; the backend gets what waited for it."""
+        """Records and timelines are there; the backend gets its waiting webhooks."""
         for call, known in self.calls.items():
             assert self.alice.get(call) == known
             assert self._steps(call) >= 2
@@ -109,7 +111,7 @@ class Kept:
         return [event.body["data"]["revision"] for event in self.receiver.of_call(call)]
 
     def finish(self) -> None:
-        """What the other build began comes to its end."""
+        """Brings the calls and messages of the other build to their end."""
         for call in self.ringing:
             self.bob.accept(call)
             self.alice.expect_state(call, self.bob, "accepted")
@@ -142,8 +144,8 @@ def kept(old: Build, tmp_path: Path) -> Iterator[Kept]:
 
 
 def test_an_sqlite_file_goes_forward_and_back(old: Build, new: Build, kept: Kept) -> None:
-    """Calls that ended, that ring and that go on, timelines, messages and webhooks that wait: each build finishes what the other
-    began."""
+    """Calls that ended, that ring and that go on, timelines, messages and webhooks that wait: each build finishes the
+    work that the other build began."""
     before = kept.format
     for build in (new, old, new):
         kept.add()

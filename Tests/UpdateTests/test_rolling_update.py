@@ -1,4 +1,4 @@
-"""An update under load, the way back, and the update again: nothing is lost."""
+"""An update under load, the way back, and the update again, without a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People whose calls are there at the moment when a process is replaced, each call with the outcome that it must have."""
+"""People with calls at the moment when a process is replaced, each call with the outcome that the call must have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AWAY = 3600.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a call ends: the state of the invitee and the reason of the end."""
+    """The end of a call: the state of the invitee and the reason of the end."""
 
     state: str
     reason: str
@@ -31,13 +31,14 @@ RINGING = {
     "cancel": Outcome("cancelled", "cancelled"),
     "expire": Outcome("timeout", "timeout"),
 }
-"""What happens to the four calls that ring at each replacement."""
+"""The four calls that ring at each replacement, each with its outcome."""
 _EXPIRES = 3
 """The timeout of the call that expires: about when the next process starts."""
 
 
 class Witnesses:
-    """`make(user, device, listener)` makes a phone. All its calls are kept in `latest`, by the highest revision that anybody saw."""
+    """`make(user, device, listener)` makes a phone. `latest` keeps all calls, by the highest revision that any phone
+    saw."""
 
     def __init__(self, make: Callable[[str, str, Any], Phone], wait: Await) -> None:
         self.latest: dict[str, Body] = {}
@@ -52,8 +53,8 @@ class Witnesses:
         users += [f"{kind}-{side}" for kind in ("held", "talk") for side in ("caller", "callee")]
         self.phones = {user: make(user, "phone", self) for user in users}
         self._second = [make(f"{kind}-callee", "tablet", self) for kind in (*RINGING, "held", "backend")]
-        """Another device of invitees, which must see each end as well. Of an advanced call that goes on at the first device, the second
-        is told no more."""
+        """Another device of invitees, which must see each end as well. When an advanced call goes on at the first
+        device, the second device is told no more."""
         self.sleeper = make("sleeper", "phone", self)
         self._long = ""
 
@@ -65,7 +66,7 @@ class Witnesses:
         for phone in self.everybody:
             phone.beat()
 
-    # What phones tell
+    # Events of phones
 
     def saw(self, phone: Phone, call: Body) -> None:
         known = self.latest.get(call["callID"])
@@ -75,7 +76,7 @@ class Witnesses:
     def rang(self, phone: Phone, event: Body) -> None:
         self._rang.add((event["callID"], phone.client_id))
 
-    # What people do
+    # Acts of people
 
     def _request(self, user: str, type_: str, **fields: Any) -> None:
         """A request that must be served."""
@@ -115,10 +116,10 @@ class Witnesses:
             if Outcome(state or "", view.get("endReason") or "") != outcome:
                 self.problems.append(f"{call}: {state} and {view['endReason']}, expected {outcome}")
 
-    # Calls that ring while one process is replaced
+    # Calls that ring while a process is replaced
 
     def ring(self) -> dict[str, str]:
-        """Four calls, which ring at both devices of each invitee."""
+        """Makes four calls, which ring at both devices of each invitee."""
         calls = {
             kind: self._invite(kind, f"{kind}-caller", f"{kind}-callee", timeout=_EXPIRES if kind == "expire" else 60)
             for kind in RINGING
@@ -141,10 +142,10 @@ class Witnesses:
         for kind, call in calls.items():
             self._await_end(call, RINGING[kind], f"{kind}-caller", f"{kind}-callee")
 
-    # A device that is away while one process is replaced, without pushes
+    # A device that is away while a process is replaced, without pushes
 
     def sleep(self) -> str:
-        """The device goes; two messages and a call wait for it. Returns the call."""
+        """Logs the device out; two messages and a call wait for the device. Returns the call."""
         self.sleeper.logout(_AWAY)
         self._wait(lambda: not self.sleeper.is_connected, 5, "the sleeper is gone")
         for _ in range(2):
@@ -167,7 +168,7 @@ class Witnesses:
     def _is_waiting(self, *users: str) -> bool:
         return any(self.phones[user].is_waiting for user in users)
 
-    # A call that lasts for the whole run, in which something happens at each replacement
+    # A call that lasts for the whole run, with a change at each replacement
 
     def begin_long_call(self) -> None:
         self._long = self._invite("long", "long-a", "long-b", mode="advanced", timeout=60)
@@ -192,14 +193,14 @@ class Witnesses:
         self._await_end(self._long, Outcome("accepted", "hangup"), "long-a", "long-b")
 
     def _is_in(self, call: str, user: str) -> bool:
-        """As everybody saw the call last who had it since connecting."""
+        """Whether the user is in the call in the last view of each member that had the call since connecting."""
         views = [self.phones[name].views.get(call) or self.latest.get(call) for name in ("long-a", "long-b", user)]
         return all(view and (member(view, user) or {}).get("state") == "accepted" for view in views)
 
-    # Calls that one version begins and the other version ends
+    # Calls that a version begins and the other version ends
 
     def begin_both(self) -> tuple[str, str]:
-        """One call rings, and in one call people talk. All coordinators are of one version."""
+        """A call rings, and in another call people talk. All coordinators have the same version."""
         held = self._invite("held", "held-caller", "held-callee", timeout=600)
         talk = self._invite("talk", "talk-caller", "talk-callee", timeout=60, mode="advanced")
         self._await_ring(held, "held-callee")
