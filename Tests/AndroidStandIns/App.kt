@@ -6,7 +6,7 @@ import android.media.AudioAttributes
 import android.net.Uri
 import android.os.Bundle
 
-/* Stand-ins for the interfaces of Android that clients/kotlin/android uses, with what the tests look at. */
+/* Stand-ins for the interfaces of Android that clients/kotlin/android uses, with the values that the tests read. */
 
 open class Activity : Context() {
     var intent = Intent()

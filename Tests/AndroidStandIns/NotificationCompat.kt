@@ -63,7 +63,7 @@ class NotificationManagerCompat private constructor() {
     }
 
     companion object {
-        /** What the phone shows. */
+        /** The notifications that the phone shows. */
         val shown = mutableMapOf<Pair<String?, Int>, Notification>()
 
         @JvmStatic

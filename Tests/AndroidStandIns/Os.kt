@@ -34,7 +34,7 @@ class Handler(looper: Looper) {
     fun postDelayed(task: () -> Unit, milliseconds: Long): Boolean = delayed.add(milliseconds to task)
 
     companion object {
-        /** What waits, with its milliseconds. */
+        /** The waiting actions, each with its milliseconds. */
         val delayed = mutableListOf<Pair<Long, () -> Unit>>()
     }
 }

@@ -1,4 +1,4 @@
-// An app on `@bellwire/client/react`, as its README shows: who is online, calls, and the call that rings.
+// An app on `@bellwire/client/react`, as its README shows: online users, calls, and the call that rings.
 import { IncomingCall, BellwireProvider, useBellwire, useCall } from "@bellwire/client/react";
 import { StrictMode, createElement as h, useState } from "react";
 import { createRoot } from "react-dom/client";

@@ -11,7 +11,7 @@ if (mqttjs) {
 }
 if (options.tokens) {
   const { tokens } = options;
-  // One after another; the last one again and again.
+  // The tokens in turn; the last token again and again.
   options.getToken = async () => {
     tell({ event: "getToken" });
     return tokens.length > 1 ? tokens.shift() : tokens[0];

@@ -1,4 +1,4 @@
-// The timers of a page whose own timers are slowed down.
+// The timers of a page, when the browser slows the page's own timers down.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import vm from "node:vm";

@@ -59,13 +59,13 @@ class CancellationTest {
                 scope.launch(start = CoroutineStart.UNDISPATCHED) { users = world.client.users(listOf("bob")) }
                 while (world.step()) Unit
                 assertEquals("$name after $steps steps", Users(emptyList(), emptyList()), users)
-                // A cancelled call is cancelled at the service, unless it was never made.
+                // A cancelled call is cancelled at the service, unless the call was never made.
                 assertEquals("$name after $steps steps", 0, world.client.unanswered)
             }
         }
     }
 
-    /** The client, its loop in virtual time, and a service that answers what it is asked. */
+    /** The client, its loop in virtual time, and a service that answers every request. */
     private class World {
         private var loop = VirtualLoop()
         private val broker = FakeBroker()
@@ -82,7 +82,7 @@ class CancellationTest {
             assertEquals(ConnectionState.CONNECTED, client.state.value)
         }
 
-        /** Does one thing. Returns false when there is nothing to do. */
+        /** Does a single step. Returns false when no step is left. */
         fun step(): Boolean {
             if (loop.runOne()) return true
             val link = broker.links.lastOrNull() ?: return false

@@ -24,7 +24,7 @@ import org.junit.Assert.assertTrue
 import org.junit.Test
 import java.util.concurrent.atomic.AtomicInteger
 
-/** The client and its driver in virtual time, against a broker of which the test says what it does. */
+/** The client and its driver in virtual time, against a broker that the test controls. */
 @OptIn(ExperimentalCoroutinesApi::class)
 class ClientTest {
     private var loop = VirtualLoop()
@@ -405,7 +405,7 @@ class ClientTest {
         start { client.connect() }
         broker.last.accept()
         loop.run()
-        // As docs/protocol.md, section 8, has it.
+        // The form of docs/protocol.md, section 8.
         val session = """{"callID":"c","server":"l","type":"livekit","url":"wss://l","room":"r","token":"t","expiresAt":9}"""
         val talking = call(3, "accepted", "active")
         broker.last.handlers.message(
@@ -465,7 +465,7 @@ class ClientTest {
         }
         answer("call.end", """"ok":true,"time":3,"call":${call(3, "accepted", "ended", ""","endReason":"hangup"""")}""")
         assertEquals(emptyList<Call>(), client.calls)
-        // A coroutine that is cancelled already calls nobody.
+        // A coroutine that is cancelled already makes no call.
         val count = broker.last.published.size
         val job = Job().apply { cancel() }
         scope.launch(job, start = CoroutineStart.UNDISPATCHED) { client.call(listOf("bob")) }

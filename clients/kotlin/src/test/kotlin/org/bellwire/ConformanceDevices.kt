@@ -109,7 +109,7 @@ private class ConformanceDevice(private val number: Long, settings: JsonObject) 
     override fun noToken(message: String) = Unit
     override fun turnEnded() = Unit
 
-    /** Reports how many messages the SDK hands over: whoever watches the wire then knows how many must come. */
+    /** Reports how many messages the SDK hands over: the reader of the wire then knows how many must come. */
     private inner class CountedTransport : Transport {
         private val transport = MqttTransport()
 

@@ -87,7 +87,7 @@ class EventHubTest {
         val hub = EventHub<Int>()
         val slow = scope.launch(start = CoroutineStart.UNDISPATCHED) { hub.elements.collect { awaitCancellation() } }
         (1..5_000).forEach(hub::tell)
-        // What the collector has left behind is bounded, and goes to the next.
+        // The elements that the collector has left behind are bounded, and go to the next collector.
         slow.cancel()
         hub.tell(5_001)
         hub.finish()

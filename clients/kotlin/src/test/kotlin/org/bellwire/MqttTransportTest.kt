@@ -110,7 +110,7 @@ class MqttTransportTest {
                     "Sec-WebSocket-Accept: ${Base64.getEncoder().encodeToString(digest)}\r\n\r\n").toByteArray(),
             )
             fun frame(head: Int, payload: ByteArray) = bytes(head, payload.size) + payload
-            // A packet in three fragments with a ping between them, an empty frame, two packets in one frame.
+            // A packet in three fragments with a ping between them, an empty frame, two packets in the same frame.
             val message = publishPacket("t", "hello".toByteArray(), 7, null)
             output.write(frame(0x02, connack.copyOfRange(0, 2)) + frame(0x00, connack.copyOfRange(2, 3)) + frame(0x89, bytes(1, 2)))
             output.write(frame(0x80, connack.copyOfRange(3, 5)) + frame(0x82, bytes()) + frame(0x82, suback + message))

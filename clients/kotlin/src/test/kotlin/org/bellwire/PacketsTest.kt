@@ -42,7 +42,7 @@ class PacketsTest {
     @Test
     fun whatIsNoPacketIsAnError() {
         val bad = listOf(
-            // Longer than allowed, without waiting for all of it.
+            // A packet longer than allowed: the parser does not wait for the whole packet.
             bytes(0x30, 0xff, 0xff, 0x7f), bytes(0x30, 0xff, 0xff, 0xff, 0xff, 1),
             // A body that ends too early, QoS 2, text that is not UTF-8, unknown properties, other packets.
             bytes(0x30, 2, 0, 9), bytes(0x34, 5, 0, 1, 't'.code, 0, 1), bytes(0x30, 3, 0, 1, 0xff),

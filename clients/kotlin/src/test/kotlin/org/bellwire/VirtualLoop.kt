@@ -34,7 +34,7 @@ internal class VirtualLoop : Loop {
         hasEnded = true
     }
 
-    /** Runs what was posted, without letting time pass. */
+    /** Runs the posted tasks, without letting time pass. */
     fun run() {
         while (runOne()) Unit
     }
@@ -59,7 +59,7 @@ internal class VirtualLoop : Loop {
     }
 }
 
-/** A broker of which the test says what it does. */
+/** A broker that the test controls. */
 internal class FakeBroker : Transport {
     class Link(val settings: ConnectionSettings, val handlers: ConnectionHandlers) : Connection {
         val published = mutableListOf<Pair<String, String>>()
@@ -109,7 +109,7 @@ internal class FakeBroker : Transport {
     val links = mutableListOf<Link>()
     val last get() = links.last()
 
-    /** What the transport throws, as for an address that is not valid. */
+    /** The exception that the transport throws, as for an address that is not valid. */
     var failure: RuntimeException? = null
 
     override fun connect(settings: ConnectionSettings, handlers: ConnectionHandlers): Connection {

@@ -37,7 +37,7 @@ class RingingTest {
     private val shown = NotificationManagerCompat.shown
     private val asked = LinkedBlockingQueue<String>()
 
-    /** What the service answers to the ring check; null for 404. */
+    /** The service's answer to the ring check; null for 404. */
     @Volatile
     private var answer: String? = null
     private val service = HttpServer.create(InetSocketAddress("127.0.0.1", 0), 0).apply {
@@ -143,7 +143,7 @@ class RingingTest {
         answer = """{"ringing":true,"expiresIn":0}"""
         take("ring", 6, ""","check":"$check"""")
         assertNull("a notification without a timeout would ring for ever", ringing)
-        // A service that knows nothing, and one that cannot be reached.
+        // A service that does not know the call, and a service that cannot be reached.
         answer = null
         take("ring", 7, ""","check":"$check"""")
         assertEquals(30_000, ringing!!.timeoutAfter)
@@ -182,7 +182,7 @@ class RingingTest {
         assertNull(ringing)
         assertEquals("POST /v1/ring/c/reject?user=bob&key=k", asked.poll(5, TimeUnit.SECONDS))
         assertEquals(listOf("c"), declined)
-        // An intent that says nothing.
+        // An intent without data.
         receiver.onReceive(phone, Intent())
         assertNull(asked.poll(100, TimeUnit.MILLISECONDS))
     }
@@ -222,9 +222,9 @@ class RingingTest {
         Ringing(phone).stop("c")
         assertEquals(DisconnectCause.REMOTE, connection.cause)
         assertTrue(connection.isDestroyed)
-        // What is over is no call for Telecom.
+        // Telecom gets no call that is over.
         assertEquals(0, telecomBegins().state)
-        // What Telecom does not take rings all the same; so does what it may not be told.
+        // A call that Telecom does not take rings all the same, and so does a call that the app may not tell Telecom.
         take("ring", 5)
         BellwireConnectionService().onCreateIncomingConnectionFailed(null, ConnectionRequest(address()))
         assertNotNull(ringing)
@@ -239,14 +239,14 @@ class RingingTest {
         phone.packageManager.features += "android.software.telecom"
         configure()
         take("ring", 1)
-        // The app's client tells of the same call, before and after Telecom comes to it.
+        // The app's client tells of the same call, before and after Telecom takes the call.
         Ringing(phone).ring("c", "Alice", "calls", 20_000)
         assertNull(ringing)
         val first = telecomBegins()
         take("ring", 5)
         assertNotNull(ringing)
         assertEquals(1, telecom.incoming.size)
-        // Nobody answers, and no push tells of the end. The timers of earlier rings end nothing.
+        // No user answers, and no push tells of the end. The timers of earlier rings do not end this call.
         val (milliseconds, task) = Handler.delayed.last()
         assertEquals(30_000, milliseconds)
         for ((_, earlier) in Handler.delayed.dropLast(1)) earlier()
