@@ -59,7 +59,7 @@ class Stack:
         self.published = Published()
         self.group = secrets.token_hex(16)
         self._deaths = tempfile.NamedTemporaryFile("w+", prefix=self.name)
-        # From the beginning: the engine remembers few events, and each health check makes three.
+        # The watcher starts at the beginning: the engine remembers few events, and each health check makes three.
         label = f"label=com.docker.compose.project={self.name}"
         self._watcher = subprocess.Popen(
             ["docker", "events", "--filter", "event=die", "--filter", label, "--format", "{{json .Actor.Attributes}}"],

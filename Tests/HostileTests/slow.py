@@ -37,7 +37,7 @@ class Deaf(Endpoint):
         self.publish(self.presence(True), self.presence_topic)
 
     def publish(self, payload: bytes, topic: str | None = None) -> None:
-        """In the MQTT 5 form: without properties."""
+        """Publishes in the MQTT 5 form, without properties."""
         body = field((topic or self.up).encode()) + b"\x00" + payload
         self.socket.sendall(b"\x30" + length(len(body)) + body)
 

@@ -254,7 +254,7 @@ def test_the_log_of_all_processes_follows(world: Administered) -> None:
     wait_until(lambda: all("set the level of the log level=warning" in log.read_text() for log in logs), 5, "both obey")
     size = world.service.log.stat().st_size
     alice.ok("user.blockList")
-    # Until the process restarts: an order from before its start is none.
+    # The level holds until the process restarts: an order from before the start does not count.
     world.service.restart()
     assert "INFO coordinator starts" in world.service.log.read_text()[size:]
     world.ask("PUT", "log-level", {"level": "verbose"}).problem(400, "badRequest")
@@ -285,7 +285,7 @@ def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_pa
 
 @pytest.mark.parametrize("store", STORES)
 def test_dead_letters_are_seen_and_sent_again(rig: Rig, redis_server: RedisServer, tmp_path: Path, store: str) -> None:
-    """The same as `bellwire webhooks` shows and does (test_webhooks.py)."""
+    """The gateway shows and does the same as `bellwire webhooks` (test_webhooks.py)."""
     receiver = Receiver(tmp_path / "receiver", lambda _id, _body: 503)
     common = {} if store == "SQLite" else {"store": redis_server.url, "redis_prefix": tmp_path.name}
     world = rig.world(webhooks=str(receiver.settings(events=["call.*"], retryFor=0)), **common)

@@ -212,7 +212,7 @@ def refreshed(page: AdminPage) -> bool:
 
 
 def test_a_user_is_signed_out_disabled_and_enabled(page: AdminPage, rig: Rig, tmp_path: Path, browser: Browser) -> None:
-    """In a deployment of its own: a disabled user is told to all of its processes."""
+    """The test has a deployment of its own, since all processes of a deployment are told of a disabled user."""
     own = rig.world()
     gateway = Gateway(tmp_path, own.broker.url, own.service.store, "own").start()
     try:

@@ -57,7 +57,7 @@ def texts(app: DropIn, listener: str = "app") -> list[str]:
 
 
 def outcomes(app: DropIn) -> dict[int, int]:
-    """By message; each is told once."""
+    """The error code by message; each message has a single completion."""
     told = [(line["n"], line["error"]) for line in app.told("sent")]
     assert len(told) == len(dict(told)), "a completion was called twice"
     return dict(told)

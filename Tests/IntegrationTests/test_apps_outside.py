@@ -16,7 +16,8 @@ APPS = sorted(path for path in (PROJECT / "Tests/AppsOutside/Sources").iterdir()
 
 
 def check(*sources: Path) -> subprocess.CompletedProcess[str]:
-    """Without the name of the package, so that `package` declarations are hidden as they are from any other package."""
+    """Compiles without the name of the package, so that `package` declarations are hidden as they are from any other
+    package."""
     maps = [argument for path in sorted(BUILD.glob("*.build/**/module.modulemap")) for argument in ("-Xcc", f"-fmodule-map-file={path}")]
     maps += [argument for path in sorted(PROJECT.glob("Sources/*/module.modulemap")) for argument in ("-I", str(path.parent))]
     command = ["swiftc", "-typecheck", "-swift-version", "6", "-I", str(BUILD / "Modules"), *maps, *map(str, sources)]

@@ -110,7 +110,7 @@ class Kept:
         return [call["callID"] for call in device.ok("call.query")["calls"]]
 
     def move(self, world: World) -> None:
-        """To another broker."""
+        """Moves the users to another broker."""
         for name in ("alice", "bob", "erin"):
             setattr(self, name, world.device(getattr(self, name).user))
 

@@ -92,7 +92,7 @@ def test_a_secret_with_odd_characters_is_withheld(url: str, tmp_path: Path) -> N
 
 
 def test_secrets_in_a_log_are_withheld(tmp_path: Path) -> None:
-    """In the forms of other programs, and at the place where the log is cut."""
+    """Secrets in the forms of other programs, and at the place where the log is cut."""
     log = tmp_path / "log"
     begin = f"{TOKEN[:20]}" + "hunter2" * 100_000 + "\n"
     log.write_text(

@@ -28,10 +28,11 @@ def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path) -> None:
-    """The same of the Swift SDK, over its own transport."""
+    """The Swift SDK as the device, over its own transport."""
     with whole_deployment(tmp_path) as (broker, push):
         output = check(broker, "--device", "swift", "--qos", "0", *push, *told(SHORT))
-    # More by hand than of the web SDK: its types do not let a request be worded in every way.
+    # The Swift SDK needs more scenarios by hand than the web SDK: its types do not let a request be worded in every
+    # way.
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 340 and by_hand <= 85, f"{with_machine} with the machine, {by_hand} by hand"
 

@@ -14,7 +14,7 @@ from harness import Broker, RedisServer, SecureBroker, free_port, run, wait_unti
 
 
 class OddBroker(Broker):
-    """With settings of its own, and without a tap."""
+    """A broker with settings of its own, and without a tap."""
 
     def __init__(self, directory: Path, settings: str) -> None:
         self._settings = settings

@@ -523,7 +523,7 @@ def test_head_is_get_without_a_body(sqlite: Site) -> None:
 
 
 def test_a_call_that_is_not_there(site: Site) -> None:
-    """Also a call under an impossible id, and a call of which the user is no member."""
+    """The answer is the same for an impossible call id, and for a user who is no member of the call."""
     alice, bob, mallory = site.world.user("alice"), site.world.user("bob"), site.world.user("mallory")
     call = site.gateway.invite(alice, bob, mode="advanced")
     for unknown in (call_id(), "x" * 65, "a.b", "%20", "%2F"):

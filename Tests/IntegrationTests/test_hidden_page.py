@@ -51,7 +51,7 @@ def test_a_page_whose_timers_are_slowed_down_stays_in_its_call(rig: Rig, tmp_pat
         page.hide()
 
         def is_slowed() -> bool:
-            """For longer than the service waits for a heartbeat."""
+            """Whether the page has been slowed down for longer than the service waits for a heartbeat."""
             bob.heartbeat(call)
             return time.monotonic() - page.ticked > 12
 

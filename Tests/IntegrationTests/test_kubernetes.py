@@ -178,7 +178,8 @@ def test_the_store_is_what_the_sentinels_name() -> None:
 
 
 def test_the_chart_has_the_text_of_the_base() -> None:
-    """Without Helm: each line of a template that is no directive stands in the file of the base of the same name."""
+    """A check without Helm: each line of a template that is no directive stands in the file of the base of the same
+    name."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["apiVersion"] == "v2" and chart["name"] == "bellwire"
     values = yaml.safe_load((CHART / "values.yaml").read_text())

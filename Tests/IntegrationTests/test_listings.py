@@ -78,7 +78,7 @@ def commands(text: str) -> str:
 
 
 def ported(text: str) -> tuple[str, int]:
-    """The same with free ports in place of the broker's and the gateway's; the gateway's port."""
+    """The text with free ports in place of the broker's and the gateway's; the gateway's port."""
     port = free_port()
     return text.replace("1883", str(free_port())).replace("8080", str(port)), port
 

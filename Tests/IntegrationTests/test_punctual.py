@@ -55,7 +55,7 @@ def test_an_invitation_arrives_without_delay(world: World) -> None:
 
 
 def test_a_signal_arrives_without_delay(world: World) -> None:
-    """Likewise, of a signal with 1 KiB."""
+    """The same bound holds for a signal with 1 KiB."""
     alice, bob = world.phones("alice", "bob")
     call = talk(alice, bob)
     taken = []

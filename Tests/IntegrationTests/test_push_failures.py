@@ -209,11 +209,12 @@ NOT_LET_IN: list[tuple[str, Reply, int]] = [
     ("fcm", fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), 1),
     ("fcm", fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), 1),
 ]
-"""With how many attempts there are."""
+"""Each refusal with its number of attempts."""
 
 
 def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing) -> None:
-    """APNs: with a token younger than 20 minutes not at all. FCM: not where the registration is refused, and not the access token."""
+    """APNs: no second attempt with a token younger than 20 minutes. FCM: no second attempt when FCM refuses the
+    registration, and not the access token."""
     bobs = [push.sleeper("bob", platform) for platform, *_ in NOT_LET_IN]
     for bob, (_, reply, _) in zip(bobs, NOT_LET_IN, strict=True):
         push.providers.always(bob.only, reply)

@@ -133,7 +133,7 @@ def test_the_fifth_app_ends_the_oldest(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_a_phone_that_is_handed_on_does_not_ring_for_its_former_owner(push: Pushing) -> None:
-    """The same token, registered by another user; and by its first owner again."""
+    """Another user registers the same token; then its first owner registers the token again."""
     users, expected = [], set()
     for platform in ("fcm", "webPush"):
         bob = push.sleeper("bob", platform)

@@ -17,7 +17,7 @@ def pushes(device: Device, call: str) -> list[dict[str, Any]]:
 
 
 def counts(push: Pushing) -> Counter[tuple[str, str, str]]:
-    """By platform, kind and outcome, over all processes."""
+    """The number of pushes by platform, kind and outcome, over all processes."""
     total: Counter[tuple[str, str, str]] = Counter()
     for metrics in [service.metrics() for service in push.world.services] + [push.gateway.metrics()]:
         for name, value in metrics.items():

@@ -1,5 +1,5 @@
-"""A race has a single winner, and the loser is told the winner (§3): on a single coordinator, and on several that share
-a store."""
+"""A race has a single winner, and the loser is told the outcome (§3): on a single coordinator, and on several that
+share a store."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_accept_against_timeout_has_one_winner(world: World) -> None:
     expiry = {call: member(bob.expect("call.invited", call)["call"], bob)["expiresAt"] for call in calls}
     answers = {}
     for number, call in enumerate(calls):
-        # From 10 ms before to 9 ms after its expiry.
+        # The answers come from 10 ms before to 9 ms after the expiry.
         due = expiry[call] + number - ROUNDS // 2
         while time.time() * 1000 < due:
             pass

@@ -179,7 +179,7 @@ def test_while_redis_does_not_answer_requests_are_unavailable_and_then_all_is_we
 
 
 def test_a_killed_redis_loses_nothing_that_was_answered(world: World, redis_server: RedisServer) -> None:
-    """With `appendfsync always`."""
+    """Redis runs with `appendfsync always`."""
     alice, bob = world.phones("alice", "bob")
     for _ in range(3):
         call = ring(alice, bob, mode="advanced")

@@ -33,7 +33,7 @@ def check(load: CancelledCalls) -> None:
 
 @alone
 def test_calls_use_all_servers(deploy: Deploy, cluster: RedisCluster) -> None:
-    """As a user with only the rights that docs/redis-failover.md names."""
+    """The service's user has only the rights that docs/redis-failover.md names."""
     rights = re.search(r"~bellwire:\* .*", (PROJECT / "deploy/bellwire-secrets").read_text())
     assert rights
     for server in cluster.servers:
@@ -69,7 +69,7 @@ def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster
         assert next(moment for moment in other.moments if moment > known) - known < 1
     finally:
         other.stop()
-    # Without a replica of the new master, `--redis-wait-replicas 1` refuses its writes.
+    # With `--redis-wait-replicas 1` the new master refuses writes until the former master is its replica.
     dead.start()
     after = CancelledCalls(world)
     try:

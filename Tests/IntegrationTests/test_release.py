@@ -94,7 +94,7 @@ def test_one_file_with_another_version_is_enough(clone: Path, name: str) -> None
 
 
 def test_changes_that_are_not_committed_are_refused(clone: Path) -> None:
-    """Also a new file: the compiler would take the file."""
+    """A new file counts too, since the compiler would take the file."""
     (clone / "Sources/BellwireCommands/New.swift").write_text("\n")
     status, text = release(clone, VERSION)
     assert status == 2 and "Sources/BellwireCommands/New.swift" in text

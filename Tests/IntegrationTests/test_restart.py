@@ -441,7 +441,7 @@ def test_a_draining_replica_loses_no_request(rig: Any) -> None:
 
 
 def growth(before: dict[str, float], after: dict[str, float]) -> float:
-    """By how much the counters of handled messages grew."""
+    """The growth of the counters of handled messages."""
     return sum(
         value - before.get(name, 0)
         for name, value in after.items()

@@ -81,7 +81,7 @@ def test_a_certificate_of_ones_own_is_never_overwritten(volumes: Volumes, tmp_pa
 
 
 def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes) -> None:
-    """For other names."""
+    """The start makes a new certificate for other names."""
     assert volumes.up().returncode == 0
     first = volumes.certificate()
     assert volumes.up("calls.example").returncode == 0
@@ -129,7 +129,8 @@ def test_half_a_certificate_is_an_error_that_says_so(volumes: Volumes, tmp_path:
 
 
 def test_replicas_and_sentinels_have_passwords_of_their_own(volumes: Volumes) -> None:
-    """With `BELLWIRE_SENTINELS` alone. Their users may follow and command a server, and read and write no key."""
+    """The passwords exist only with `BELLWIRE_SENTINELS`. Their users may follow and command a server, and read and
+    write no key."""
     assert volumes.up().returncode == 0
     redis = volumes.root / "redis"
     assert {path.name for path in redis.iterdir()} == {"users.acl", "ca.crt", "redis.crt", "redis.key"}

@@ -641,7 +641,8 @@ def test_the_terminal_calls_over_tls_and_trusts_nobody_else(world: World, broker
 
 
 def test_a_token_that_lives_too_long_is_refused(tmp_path: Path) -> None:
-    """By the plugin and by a gateway, for devices and administrators; the tokens of coordinator and gateway live longer."""
+    """The plugin and a gateway refuse the token, for devices and administrators; the tokens of coordinator and gateway
+    live longer."""
     broker = SecureBroker(tmp_path / "broker", longest_token_life="60")
     life = {"keys": str(broker.keys), "longest_token_life": "60"}
     token = tmp_path / "gateway.token"

@@ -166,7 +166,7 @@ def test_a_second_device_stops_ringing_and_takes_the_call_over(world: World, web
 
 
 def test_a_page_that_is_loaded_again_finds_its_calls(world: World, web: Web) -> None:
-    """The same device: a ringing call rings again, and an accepted call has the device again."""
+    """The same device: an invitation rings again, and a device that was in a call is in the call again."""
     alice, bob = web(world, name="alice").connect(), web(world, name="bob", device="tab-1").connect()
     call = alice.call(bob.user, mode="advanced")
     bob.expect(event="incoming", call=call)

@@ -755,7 +755,7 @@ def test_tokens(secure: World, browsers: Callable[[int], Browser]) -> None:
         alice.expect_notice("The token is not taken")
         assert alice.status() == "Offline"
         alice.press("Dismiss")
-    # By the keyboard as well.
+    # A token is also entered by the keyboard.
     alice.find("textbox", "Token").clear()
     alice.tab_to("Token")
     alice.keys(broker.token(alice.user, 14), "\ue007")

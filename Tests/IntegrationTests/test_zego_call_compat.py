@@ -641,7 +641,7 @@ def test_the_app_and_a_user_over_http_decline_each_other(world: World, join: Joi
 
 
 def test_whoever_declined_and_is_invited_again_rings_again(world: World, join: Join) -> None:
-    """By a phone that speaks MQTT."""
+    """A phone with MQTT invites the user again."""
     caller, bob, carol = world.phone("caller"), join(world, "Bob"), join(world, "Carol")
     call = caller.ok("call.invite", invitees=[bob.user, carol.user], mode="advanced")["call"]["callID"]
     bob.told(INVITED, call_id=call)

@@ -211,7 +211,7 @@ class Bench:
         return [taken[token] - at for token, at in began.items()]
 
     def slow(self, crowd: Crowd) -> None:
-        """In turns: a load of pushes to FCM that are answered at once, or after 2 s, and meanwhile calls of others."""
+        """In turns: a load of pushes to FCM with answers at once, or after 2 s, and meanwhile calls of others."""
         bob, alice = Device(self.broker, f"bob-{secrets.token_hex(3)}").connect(), Device(self.broker, "alice").connect()
         results: dict[float, tuple[list[float], list[float]]] = {0.0: ([], []), 2.0: ([], [])}
         for turn in range(4):

@@ -55,7 +55,7 @@ class CleanDebian:
         return done.stdout
 
     def install(self, *packages: str) -> None:
-        """With the mirror, so in the machine's network."""
+        """The mirror is needed, so apt runs in the machine's network."""
         for command in (("update",), ("install", "--yes", "--no-install-recommends", *packages)):
             words = self._words(["apt-get", "-qq", *command], own_network=False)
             done = subprocess.run(words, capture_output=True, text=True, timeout=250, env=ENVIRONMENT)

@@ -50,7 +50,7 @@ def test_the_tarball_has_a_program_that_needs_no_swift(release: Release, unpacke
 
 @pytest.mark.parametrize("name", ["tarball", "npm"])
 def test_the_archive_is_reproducible(release: Release, name: str) -> None:
-    """From the same files: sorted, of root, and as old as the commit."""
+    """The archive has the same files each time: sorted, of root, and as old as the commit."""
     path = getattr(release, name)
     with tarfile.open(path) as tar:
         members = tar.getmembers()
@@ -193,7 +193,7 @@ def test_node_imports_the_package(release: Release, tmp_path: Path) -> None:
 
 
 def test_the_sbom_is_a_bill_of_materials(release: Release) -> None:
-    """By the structure that CycloneDX 1.5 asks for."""
+    """The structure is that of CycloneDX 1.5."""
     document = json.loads(release.sbom.read_text())
     assert (document["bomFormat"], document["specVersion"], document["version"]) == ("CycloneDX", "1.5", 1)
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", document["serialNumber"])

@@ -1,5 +1,5 @@
-"""Rules of accessibility for a page as it stands: names, roles, references, headings, contrast. Each broken rule is
-told in words."""
+"""Rules of accessibility for a page in its present state: names, roles, references, headings, contrast. Each broken
+rule is told in words."""
 
 from __future__ import annotations
 

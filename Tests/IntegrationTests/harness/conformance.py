@@ -96,7 +96,7 @@ def whole_deployment(directory: Path) -> Iterator[tuple[Broker, list[str]]]:
 
 
 def scenarios(output: str) -> tuple[int, int]:
-    """With the SDK's machine as the device, and without."""
+    """The number of scenarios with the SDK's machine as the device, and the number without this machine."""
     counted = re.search(r"^(\d+) scenarios with the SDK's machine as the device .*, (\d+) need a client that", output, re.M)
     assert counted, output[-2_000:]
     return int(counted[1]), int(counted[2])

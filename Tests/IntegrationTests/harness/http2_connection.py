@@ -40,7 +40,7 @@ class Asked:
     """Counted from 1."""
     stream: int
     headers: dict[str, str]
-    """With `:method`, `:path` and so on."""
+    """The headers, with `:method`, `:path` and so on."""
     body: bytes
 
     @property

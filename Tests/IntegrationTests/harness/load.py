@@ -40,7 +40,7 @@ class Load:
             thread.join()
 
     def take(self) -> list[float]:
-        """From invite to ring, in seconds, of all calls since the last time; the longest last."""
+        """The times from invite to ring, in seconds, of all calls since the last time; the longest time is last."""
         with self._lock:
             times, self._times = sorted(self._times), []
         return times

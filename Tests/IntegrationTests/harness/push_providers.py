@@ -214,7 +214,7 @@ class PushProviders:
     def expect(
         self, target: Target, kind: str, call: str | None = None, timeout: float = 3, count: int = 1, taken: bool | None = True
     ) -> Pushed:
-        """The first, or the `count`-th, such push that was taken."""
+        """The first push, or the `count`-th push, that meets the conditions and was taken."""
 
         def found() -> Pushed | None:
             pushes = self.of(target, kind, call, taken)
@@ -231,7 +231,7 @@ class PushProviders:
     def expect_silence(
         self, seconds: float = 0.5, target: Target | None = None, kind: str | None = None, call: str | None = None
     ) -> None:
-        """No such push so far, nor within `seconds`."""
+        """Checks that no push that meets the conditions has come so far or comes within `seconds`."""
         deadline = time.monotonic() + seconds
         while True:
             assert not (had := self.of(target, kind, call)), f"unexpected: {had}"

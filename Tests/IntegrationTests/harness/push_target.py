@@ -49,7 +49,7 @@ class App:
         self.account = f"pusher@{self.project}.iam.gserviceaccount.com"
         self.account_key_id = secrets.token_hex(20)
         self.shape: dict[str, set[str]] = {}
-        """By platform: the members that its pushes may have beside `bellwire`."""
+        """By platform: the members that the app's pushes may have beside `bellwire`."""
 
     @cached_property
     def account_key(self) -> rsa.RSAPrivateKey:

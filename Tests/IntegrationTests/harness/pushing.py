@@ -98,7 +98,7 @@ class Pushing:
         return self.gateway.ask("POST" if action else "GET", path, token=None)
 
     def wait_offline(self, *devices: Device) -> None:
-        """Until the service does not count these devices online."""
+        """Waits until the service does not count these devices online."""
         for device in devices:
 
             def offline(device: Device = device) -> bool:

@@ -118,7 +118,7 @@ class HTTPUser:
         return self.post("heartbeat", id=self.user, call_id=call)
 
     def expect(self, path: str, stream: int = 0, **fields: Any) -> dict[str, Any]:
-        """The next thing that the stream tells."""
+        """The next notification of the stream."""
         told = self.streams[stream].told
         place = self._seen
         wait_until(lambda: len(told) > place, 10, f"{self.user} is told {path}; so far {told}")
