@@ -28,7 +28,7 @@ from stack import PROBE_IMAGE, Stack, docker
 
 BEGAN = time.monotonic()
 TIMERS_TOLERANCE_MS = 1500
-"""The most lateness of a timer whose coordinator died (docs/architecture.md: the sweep)."""
+"""The greatest lateness of a timer whose coordinator died (docs/architecture.md: the sweep)."""
 
 Say = Callable[[str], None]
 Step = Callable[[Stack, Say], None]

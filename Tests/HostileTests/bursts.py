@@ -79,7 +79,8 @@ def mixed() -> list[str]:
 
 
 def busy() -> list[str]:
-    """Invitations under the same call id with `ifBusy`: far more than a decision may look up."""
+    """Invitations under the same call id that ask whether their invitees are busy: far more lookups than a decision may
+    make."""
     call = secrets.token_hex(8)
     return [
         f'{{"type":"call.invite","id":"{secrets.token_hex(4)}","callID":"{call}","invitees":["ghost-{n}"],"ifBusy":"reject"}}'

@@ -647,8 +647,8 @@ def test_what_stands_in_the_path_counts_and_null_is_nothing(sqlite: Site) -> Non
 
 
 def test_what_is_too_large_is_refused(sqlite: Site) -> None:
-    """The coordinator refuses a large request, as over MQTT; the HTTP server refuses a larger body before it reads the
-    body."""
+    """The coordinator refuses a large request, as over MQTT; the HTTP server refuses a body that is too large for any
+    request, and does not read that body."""
     bob = sqlite.world.phone("bob")
     path = f"{user_path(bob)}/messages"
     body = {"from": "alice", "data": "x" * 32_000, "more": ""}

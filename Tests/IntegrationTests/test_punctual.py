@@ -12,7 +12,7 @@ from harness import Message, World, member, needs_full_speed, ring, talk
 pytestmark = [pytest.mark.alone, needs_full_speed]
 
 PUNCTUAL_MS = 50
-"""The most lateness of a timer."""
+"""The greatest lateness of a timer."""
 TRANSPORT_MS = 100
 """The time that broker and test client may add until the test sees the message."""
 

@@ -32,7 +32,7 @@ from harness import (
 
 REPLICAS = 3
 TAKEOVER_MS = 1500
-"""The most lateness of a timer whose owner died."""
+"""The greatest lateness of a timer whose owner died."""
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
 

@@ -103,7 +103,7 @@ def test_a_voice_call_opens_no_camera(world: World, open_page: OpenPage) -> None
     wait_until(lambda: sounds(alice, bob.user) and sounds(bob, alice.user), 20, "sound goes both ways")
     for page in (alice, bob):
         assert page.tracks()["everVideo"] == 0
-    # The camera is on only when a person asks for the camera; an off camera does not film.
+    # The camera is on only when a person asks for the camera; a camera that is off does not film.
     bob.press("Camera")
     alice.expect_frames(bob.user)
     assert bob.find("button", "Camera").get_attribute("aria-pressed") == "true"

@@ -140,7 +140,7 @@ class Bench:
         )
 
     def deliver(self, pushed: Pushed) -> None:
-        """Delivers Bellwire's message to the push service to the browser."""
+        """Delivers to the browser the message that Bellwire has sent to the browser's push service."""
         self.worker.push(pushed.target.decrypt(pushed.raw).decode())
 
     def expect_shown(self, what: str, is_shown: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -182,8 +182,8 @@ def device_of(page: Page) -> str:
 
 
 def prepare(providers: PushProviders, page: Page, former: Target | None = None) -> Target:
-    """The target of the browser's subscription. A browser has a single subscription: `former`, when that was another
-    user's."""
+    """The target of the browser's subscription. A browser has a single subscription: `former`, when the subscription
+    was another user's before."""
     if former is None:
         target = providers.target_of(page.user, device_of(page), "webPush")
     else:
@@ -282,7 +282,8 @@ def test_a_gateway_that_is_away_keeps_nobody_from_ringing(bench: Bench, deployme
 
 
 def test_nobody_calls_under_another_ones_name(bench: Bench) -> None:
-    """Accept in a notification opens the microphone: a part that the caller cannot choose names the caller."""
+    """Accept in a notification opens the microphone, so the notification names the caller by a part that the caller
+    cannot choose."""
     target, mallory = asleep(bench)
     call, ring = calls(bench, target, mallory, push={"title": "Alice", "content": "It is me"})
     bench.deliver(ring)

@@ -271,8 +271,7 @@ def test_a_stream_that_is_opened_again_without_an_id_goes_on(site: Site) -> None
     ],
 )
 def test_what_happens_while_a_stream_is_away_is_told_by_the_next(site: Site, act: Callable[..., Any], told: str, gateway: int) -> None:
-    """The next stream is also told of an action that ends the call: a new session alone would not be told of that
-    end."""
+    """The next stream is also told of an action that ends the call; a new session alone would not be told."""
     alice, bob, call = site.ringing()
     away = bob if told == "notify_call_canceled" else alice
     wait_until(lambda: call in (away.streams[0].last_id or ""), 10, "the id names the call")

@@ -59,7 +59,7 @@ UNLIMITED = {
     "waiting_messages": "1000000",
     "stored_bytes": "0",
 }
-"""Settings without limits, for a test with another subject, in which a user does more than an app would."""
+"""Settings without limits, for tests with another subject in which a user does more than an app would do."""
 
 
 class Service:
