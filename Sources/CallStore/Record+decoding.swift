@@ -203,7 +203,9 @@ private struct StoredCall {
         case "emptySince": emptySince = try json.time()
         case "deliveryDue": deliveryDue = try json.time()
         case "deliveryServed": deliveryServed = try json.time()
+        // Of a field that stands twice, the last value counts.
         case "members":
+            members = []
             try json.objects { json in
                 guard let member = try json.member() else {
                     members = nil
@@ -211,8 +213,12 @@ private struct StoredCall {
                 }
                 members?.append(member)
             }
-        case "outcomes": try json.objects { json in if let outcome = try json.outcome() { outcomes.append(outcome) } }
-        case "pushes": try json.objects { json in if let texts = try json.pushTexts() { pushTexts.append(texts) } }
+        case "outcomes":
+            outcomes = []
+            try json.objects { json in if let outcome = try json.outcome() { outcomes.append(outcome) } }
+        case "pushes":
+            pushTexts = []
+            try json.objects { json in if let texts = try json.pushTexts() { pushTexts.append(texts) } }
         default: try json.skip()
         }
     }
@@ -294,7 +300,9 @@ extension JSONParser {
                 if try json.array({ json in if let user: UserID = try json.id() { users.append(user) } }) {
                     offline = users
                 }
-            case "errors": try json.objects { json in if let error = try json.userError() { errors.append(error) } }
+            case "errors":
+                errors = []
+                try json.objects { json in if let error = try json.userError() { errors.append(error) } }
             case "merged": isMerged = try json.value().bool ?? false
             default: try origin.read(name, &json)
             }

@@ -66,6 +66,20 @@ struct RecordCacheTests {
         #expect(try here.load([id])[0]?.record == .call(call("a")))
     }
 
+    /// A busy call must not make the cache forget the other calls.
+    @Test func aRecordThatIsWrittenOftenTakesTheRoomOfItsLatestForm() {
+        var cache = RecordCache()
+        let other = cache.encode(.call(call("other")), .call(CallID("other")!)).count
+        var written = 0
+        var latest = 0
+        while written < 4 * RecordCache.capacity {
+            let media = String(repeating: "m", count: written % 1_000)
+            latest = cache.encode(.call(call("a", media: media)), id).count
+            written += latest
+        }
+        #expect(cache.bytes == other + latest)
+    }
+
     @Test func noMoreThanTwiceItsCapacityIsRemembered() {
         var cache = RecordCache()
         var written = 0

@@ -46,7 +46,7 @@ def ask(stop: Event, port: int, token: str, counts: Counter[str], user: str, qos
     """Fills the client's own history, and asks for the whole history again and again."""
     filler = "x" * 2000
     with suppress(OSError):
-        # Who is known to have calls need not be there to answer them.
+        # The calls fill the history of their caller; the invited users need not exist.
         client = Client(port, user, token)
         for _ in range(60):
             request = (

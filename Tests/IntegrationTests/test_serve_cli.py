@@ -340,7 +340,7 @@ def test_settings_come_from_flags_before_environment(own: World) -> None:
 
 @pytest.mark.alone
 def test_the_configured_limits_hold(own: World) -> None:
-    """Members, payload, one active call, not-received check."""
+    """Members, payload, several active calls (`--one-active-call false`), not-received check."""
     alice, bob = own.phones("alice", "bob", root="other/root")
     alice.refused("call.invite", "callFull", invitees=[World.user("guest") for _ in range(3)])
     since = alice.mark

@@ -19,9 +19,48 @@ func checkJSON(_ input: [UInt8]) throws(Finding) {
         case (_?, nil): throw Finding("accepted")
         }
     }
+    try checkReading(ours, input)
     guard let ours else { return try hold(JSONText(input) == nil, "a text of what is no value") }
     try checkNumbers(ours, input)
     try checkWriting(ours, input)
+}
+
+/// Reading an object field by field accepts the inputs that are parsed as an object, and reads the same values.
+private func checkReading(_ parsed: JSONValue?, _ input: [UInt8]) throws(Finding) {
+    let read: JSONValue? = input.withUnsafeBufferPointer { bytes in
+        var fields: [JSONObject.Field] = []
+        let isRead: Void? = try? JSONParser.readObject(bytes) { fields.append(try field($0, &$1)) }
+        return isRead.map { .object(JSONObject(fields)) }
+    }
+    let expected: JSONValue? = if case .object? = parsed { parsed.map(withoutNames) } else { nil }
+    try hold(read == expected, "field by field it is another value")
+}
+
+/// Reads objects at all levels field by field, and the elements of arrays as values.
+private func field(_ name: JSONParser.FieldName, _ json: inout JSONParser) throws -> JSONObject.Field {
+    var fields: [JSONObject.Field] = []
+    var copy = json
+    if try copy.object({ fields.append(try field($0, &$1)) }) {
+        json = copy
+        return .init(key: "", value: .object(JSONObject(fields)))
+    }
+    var elements: [JSONValue] = []
+    copy = json
+    if try copy.array({ elements.append(withoutNames(try $0.value())) }) {
+        json = copy
+        return .init(key: "", value: .array(elements))
+    }
+    return .init(key: "", value: try json.value())
+}
+
+/// The value with empty field names, since the reader knows names only by comparison.
+private func withoutNames(_ value: JSONValue) -> JSONValue {
+    switch value {
+    case .object(let object):
+        .object(JSONObject(object.fields.map { .init(key: "", value: withoutNames($0.value)) }))
+    case .array(let elements): .array(elements.map(withoutNames))
+    case .null, .bool, .int, .double, .string: value
+    }
 }
 
 /// The inputs for which the contract (docs/protocol.md, section 1, What is JSON) asks for another result than
