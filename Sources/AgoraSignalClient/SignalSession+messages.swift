@@ -29,7 +29,8 @@ extension SignalSession {
         guard client != nil else {
             throw SignalClientError.make(SignalClientError.notLoggedIn, "sendMessage: not logged in")
         }
-        // A message that the service refuses would be missing in the peer's order.
+        // The size is checked here: the service would refuse a larger message, and the peer would wait for the missing
+        // message.
         let data = JSONText(string: message)
         guard data.bytes.count <= Limits.dataBytes else {
             throw SignalClientError.make(

@@ -100,7 +100,8 @@ final class Plugin {
             })
     }
 
-    /// Reports once that a client's socket cannot be found, so that the bound on slow readers does not hold.
+    /// Logs once that the socket of a client cannot be found. Without the socket, the bound on slow readers cannot hold
+    /// for this client.
     private func reportHiddenSocket(_ client: OpaquePointer?) {
         guard !hasReportedHiddenSocket else { return }
         hasReportedHiddenSocket = true

@@ -134,7 +134,7 @@
 
         private func rings(_ call: BellwireCall) {
             let id = UUID(callID: call.id.string)
-            // The stream comes first, so that no end is missed.
+            // The changes are subscribed to before the state is read, so that no end of the call is missed.
             let changes = call.changesFromNow
             let isRinging = call.state != .ended && call.ownMember?.state.isPending ?? false
             if isRinging { known[id] = call }
@@ -310,7 +310,8 @@
 
         private func leave(_ content: PushContent) async {
             let id = UUID(callID: content.callID)
-            // A user who hangs up while the service is asked leaves the call once it is accepted, and declines it otherwise.
+            // The user hangs up while the accept is under way. The outcome of the accept decides: an accepted call is
+            // left, any other call is declined.
             if let attempt = accepting[id] {
                 attempt.cancel()
                 guard await attempt.value else { return await decline(content) }

@@ -9,7 +9,8 @@ final class MosquittoClient: ThreadedClient {
     let handle: OpaquePointer
     let transport: MosquittoTransport
     let request: BellwireConnectionRequest
-    /// The number of messages that the broker has not acknowledged; with QoS 0, that the socket has not taken.
+    /// The number of messages that the broker has not acknowledged yet, or, with QoS 0, that the socket has not taken
+    /// yet.
     var backlog = 0
     /// Whether the broker has yet to answer a probe.
     var isProbing = false
@@ -52,8 +53,8 @@ final class MosquittoClient: ThreadedClient {
         try judge(mosquitto_connect_async(handle, transport.host, Int32(transport.port), seconds))
     }
 
-    // `mosquitto_destroy` must not run within a callback. Callbacks run only within the methods here, and the caller of
-    // each method holds the client.
+    // `mosquitto_destroy` must not run within a callback. Callbacks run only within the methods of this class, whose
+    // callers hold the object, so that `deinit` comes after the callback.
     deinit { mosquitto_destroy(handle) }
 
     private func configure() throws(BellwireTransportError) {
@@ -101,8 +102,8 @@ final class MosquittoClient: ThreadedClient {
         try judge(mosquitto_publish_v5(handle, nil, topic, size, bytes, Int32(request.qos.rawValue), false, properties))
     }
 
-    /// libmosquitto sends PINGREQ at its own intervals alone. Every broker answers UNSUBSCRIBE, also for a topic without
-    /// a subscription.
+    /// Asks the broker for a sign of life. libmosquitto sends PINGREQ only at its own intervals, so the probe is an
+    /// UNSUBSCRIBE of a topic without a subscription, which every broker answers.
     func probe() throws(BellwireTransportError) {
         guard !isProbing else { return }
         if backlog == 0 { quietSince = .now }

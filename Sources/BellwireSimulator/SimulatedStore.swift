@@ -232,7 +232,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             return isExplained(commit) ? store.write(commit) : .conflict
         }
         if case .committed = outcome, !commit.releases.isEmpty {
-            // The release of the claims may take some time, and no request waits for the release.
+            // In a real store the claims may be released later, and no request waits for that. With faults, the
+            // simulation draws the delay.
             world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
                 store.giveUpClaims(of: commit)
             }

@@ -38,7 +38,7 @@ struct AccessRules: Equatable, Sendable {
     private var subscribing: [Pattern] = []
     /// The allowed filters of shared subscriptions: the part after `$share/{group}/`.
     private var sharing: [Pattern] = []
-    /// A prefix that a single level may follow: a wildcard, or a device.
+    /// The topic prefix below which a device may subscribe to a single further level: `#`, `+` or a device id.
     private var subscribingBelow: Pattern?
 
     init(_ identity: ClientIdentity, _ topics: Topics) {

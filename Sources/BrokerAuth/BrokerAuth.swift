@@ -96,9 +96,9 @@ package struct BrokerAuth {
         }
     }
 
-    /// Admits a client, or throws the reason for a refusal. `now` is in milliseconds since the epoch. A broker that
-    /// reads its configuration again asks again for connected clients; a client that is being disconnected stays
-    /// without rights.
+    /// Admits a client, or throws the reason for a refusal. `now` is in milliseconds since the epoch. When the broker
+    /// reads its configuration again, the broker calls this function again for each connected client. A client that is
+    /// being disconnected gets no rights by that.
     @discardableResult
     package mutating func connect(
         _ connection: ConnectionID, _ credentials: Credentials, now: Int64

@@ -1,4 +1,4 @@
 #pragma once
 #include <hiredis/hiredis.h>
-// The connections to the servers of a cluster are waited for together.
+// For `epoll`, by which RedisCluster waits for the connections to all servers of a cluster together.
 #include <sys/epoll.h>

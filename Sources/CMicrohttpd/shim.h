@@ -34,8 +34,8 @@ struct bellwire_http_callbacks {
 };
 
 /* Starts the server; Swift cannot call MHD_start_daemon because of its variable argument list. The caller binds the
-   socket, so that an address in use is reported with its name. `certificate` returns the certificate of each TLS
-   handshake; NULL for plain HTTP. The caller must keep `problem` as long as the server runs. */
+   socket, so that the error of an address in use can name the address. `certificate` returns the certificate of each
+   TLS handshake; NULL for plain HTTP. The caller must keep `problem` as long as the server runs. */
 static inline struct MHD_Daemon *bellwire_http_start(
     int listen_socket, unsigned int most_connections, size_t memory_per_connection,
     gnutls_certificate_retrieve_function2 *certificate, const struct bellwire_http_callbacks *callbacks,
@@ -65,14 +65,15 @@ static inline struct MHD_Daemon *bellwire_http_start(
 /* The bound on certificates of a chain; further certificates are not sent. */
 enum { BELLWIRE_HTTP_CHAIN = 16 };
 
-/* Reads a certificate with its chain, and its private key without a password, both in PEM. `chain` has room for `count`
-   certificates, and `count` is then their number. Returns 0, or an error of GnuTLS with nothing to free; a key of
-   another certificate is an error. */
+/* Reads a certificate with its chain, and its private key without a password, both in PEM. On call, `count` is the
+   room in `chain`; on return, the number of certificates. Returns 0 or an error of GnuTLS. After an error there is
+   nothing to free. A key that does not belong to the certificate is an error. */
 static inline int bellwire_http_load(
     const char *certificates, const char *key, gnutls_pcert_st *chain, unsigned int *count, gnutls_privkey_t *made) {
     gnutls_datum_t certificate_text = {(unsigned char *)certificates, (unsigned int)strlen(certificates)};
     gnutls_datum_t key_text = {(unsigned char *)key, (unsigned int)strlen(key)};
-    /* GnuTLS compares key and certificate only in credentials. */
+    /* Only GnuTLS's credentials check that key and certificate belong together, so credentials are loaded and freed at
+       once. */
     gnutls_certificate_credentials_t credentials;
     int code = gnutls_certificate_allocate_credentials(&credentials);
     if (code != 0) return code;
@@ -108,7 +109,7 @@ static inline struct MHD_Response *bellwire_http_response(const void *bytes, siz
     return MHD_create_response_from_buffer(count, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 }
 
-/* Makes a response whose body `next` returns piece by piece, without a known end. `drop` gets `context` after the last
+/* Makes a response whose body `next` returns piece by piece, of unknown length. `drop` gets `context` after the last
    call of `next`. */
 static inline struct MHD_Response *bellwire_http_stream(
     MHD_ContentReaderCallback next, void *context, MHD_ContentReaderFreeCallback drop) {

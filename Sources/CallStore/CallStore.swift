@@ -112,7 +112,7 @@ package protocol UserStore: AnswersLater {
     /// Returns what administrators have set (`AdminStore`).
     func adminSettings() async throws(StoreError) -> AdminSettings
 
-    /// Adds to the numbers of bytes that the store keeps because of users.
+    /// Adds bytes to the counts of users and periods: how much the store keeps because of the user.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
 }
 

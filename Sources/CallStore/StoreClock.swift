@@ -107,7 +107,8 @@ package struct StoreClock: Sendable {
     }
 }
 
-/// The correction of the store's clock on which all coordinators of a store agree, since that clock may be set.
+/// The correction that coordinators add to the clock of the store's machine, since that clock may be set. All
+/// coordinators of a store agree on the correction.
 ///
 /// A set clock must neither end the ringing of a call early nor prolong the ringing. The time for serving calls
 /// therefore continues by the coordinators' own clocks, and follows the set clock at the rate of `ClockBounds.slew`.

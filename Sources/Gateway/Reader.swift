@@ -113,7 +113,8 @@ final class Reader {
         executor.run()
     }
 
-    /// Reads a record, which requires an answer of the store; the store's time may be known without an answer.
+    /// Checks that the store answers: reads a record of a call that does not exist, since `now()` may be known without
+    /// the store. Also reads what administrators have set.
     private func look() {
         start { [self] () async throws(StoreError) in
             _ = try await store.now()

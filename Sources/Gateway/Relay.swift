@@ -42,7 +42,7 @@ final class Relay {
     private var subscription: Int32?
     private var isListening = false { didSet { status.update { $0.isListening = isListening } } }
     private var nextConnect: Int64 = 0
-    /// The brokers in an order of this gateway.
+    /// The brokers in a random order that this gateway draws at its start.
     private let brokers: [BrokerAddress]
     private var attempts = 0
     private var pause = RelayBounds.firstPause

@@ -14,8 +14,8 @@ package struct HTTPAnswer: Sendable {
 
     package struct Response: Sendable, Equatable {
         package let status: Int
-        /// The seconds from now without requests that the server asks for, at most `longestRetryAfter`. Nil when the
-        /// server does not ask for this, or names a time in the past.
+        /// The `Retry-After` of the server, in seconds from now, at most `longestRetryAfter`. Nil without that header,
+        /// or for a time that has passed.
         package let retryAfter: Int?
         /// The body, at most as long as the request allowed.
         package let body: [UInt8]

@@ -3,7 +3,8 @@ import Support
 import Synchronization
 
 /// Sends requests over HTTPS to strangers' servers, and to providers that the operator named.
-///  Each author of a URL counts as an attacker until proven otherwise: the sender checks each address when connecting,
+///
+/// Each author of a URL counts as an attacker until proven otherwise: the sender checks each address when connecting,
 /// and again before a request leaves on an existing connection; no redirect and no proxy is followed; and all times and
 /// sizes are bounded. A separate thread does all work, so that callers never wait.
 ///

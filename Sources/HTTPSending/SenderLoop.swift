@@ -20,7 +20,8 @@ final class SenderLoop {
         mostPerHost: HTTPSender.mostPerProvider, mostInFlight: HTTPSender.mostToProviders,
         mostWaitingPerHost: HTTPSender.mostWaitingPerProvider)
     private var underWay: [UnsafeMutableRawPointer: Transfer] = [:]
-    /// The servers to which a connection is being made for requests that came too late.
+    /// The servers to which a connection is opened in advance (`warmUp`), because a request could not wait for the
+    /// handshake.
     private var warming: Set<Destination.Host> = []
     /// The time of the last response on each connection.
     private var lastAnswers: [ConnectionWay: Int64] = [:]

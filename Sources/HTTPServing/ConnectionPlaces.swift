@@ -7,7 +7,8 @@
 struct ConnectionPlaces {
     enum Place {
         case ordinary
-        /// All ordinary places serve a request. Reserved places serve only requests that the settings call vital.
+        /// A place for a connection that comes while every ordinary place serves a request. Until an ordinary place can
+        /// be had, only requests that the settings call vital are served on such a connection.
         case reserved
         /// The response is a stream that has not ended.
         case streaming

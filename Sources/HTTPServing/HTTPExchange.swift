@@ -51,8 +51,9 @@ package final class HTTPExchange: Sendable {
             case .serving: stage = .answered(response)
             case .suspended(let connection):
                 stage = .answered(response)
-                // Under the lock, so that a thread that closes the connection or stops the server waits until
-                // microhttpd was told.
+                // `resume` is called under the lock: the thread that stops the server calls `respond` too, and thereby
+                // waits until microhttpd knows of the resumption. Stopping microhttpd with a suspended connection would
+                // abort the process.
                 connection.resume()
             case .answered, .over: return false
             }

@@ -4,7 +4,8 @@ import Support
 import Synchronization
 
 /// A server of HTTP/1.1, or of HTTPS.
-///  Each client counts as an attacker until proven otherwise: connections, bytes and time are bounded
+///
+/// Each client counts as an attacker until proven otherwise: connections, bytes and time are bounded
 /// (`HTTPServerSettings`), and input that is not clearly a single request is refused. A thread reads requests, has the
 /// requests handled, and sends responses; another thread ends the connections of late clients.
 package final class HTTPServer: Sendable {

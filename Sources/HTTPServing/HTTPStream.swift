@@ -19,7 +19,8 @@ package final class HTTPStream: Sendable {
         var phase = Phase.open
         var waiting: [UInt8] = []
         var suspended: ConnectionHandle?
-        /// Whether the client's host was seen to have acknowledged all sent bytes before the stream was over.
+        /// Whether the client's host had acknowledged all sent bytes when the response ended or the connection was shut
+        /// down.
         var hadArrived = false
     }
 

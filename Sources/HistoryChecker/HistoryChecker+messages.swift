@@ -151,8 +151,8 @@ extension HistoryChecker {
     /// Checks that the outcome is correct. Runs with a delay, when the faults of that time are known.
     mutating func judgeReceipt(_ key: RequestKey, _ entry: HistoryEntry) {
         guard let history = messages[key], let outcome = history.outcome else { return }
-        // The service accepted the message before the first copy that the checker remembers: earlier copies and their
-        // acks are forgotten.
+        // The receipt is not checked when the service accepted the message before the first copy that the checker
+        // remembers: earlier copies and their acks are forgotten.
         guard (history.accepted?.time ?? outcome.time) + tolerances.clock >= history.firstSent else { return }
         let id = history.messageID?.string ?? "?"
         switch outcome.state {

@@ -73,7 +73,7 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
         self.isAboutCredentials = isAboutCredentials
     }
 
-    /// Returns this error with a cause that the other side did not tell.
+    /// Returns this error with `cause` appended to the message: a cause that this side has found out itself.
     package func because(_ cause: String?) -> MQTTError {
         guard let cause else { return self }
         var error = MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)

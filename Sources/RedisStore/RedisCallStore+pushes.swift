@@ -200,8 +200,9 @@ extension RedisCallStore: PushStore {
 
     // MARK: Beside a call
 
-    /// Adds the words of a push's state. The field is "p", the app, the platform, the device, the user, with slashes
-    /// between; the value is "invitation:ring:stop:missed", with `ring` as in `PushState.ringText`.
+    /// Appends the field and the value of a push's state to the arguments of a Redis command (`RedisWords`). The field
+    /// is "p", the app, the platform, the device, the user, with slashes between; the value is
+    /// "invitation:ring:stop:missed", with `ring` as in `PushState.ringText`.
     func add(_ push: PushState, to words: inout RedisWords) {
         let key = push.key
         words.add("p", "\(key.app)/\(key.platform.rawValue)/\(key.device.deviceID)", "/", key.device.userID.string)
@@ -224,7 +225,8 @@ extension RedisCallStore: PushStore {
             stop: PushState.Phase(rawValue: parts[2]), missed: PushState.Phase(rawValue: parts[3]))
     }
 
-    /// Adds the words of a ring check. The field is "c", the device, "/", the user; the value is the invitation.
+    /// Appends the field and the value of a ring check to the arguments of a Redis command. The field is "c", the
+    /// device, "/", the user; the value is the invitation.
     func add(_ check: RingCheck, to words: inout RedisWords) {
         words.add("c", check.device.deviceID.string, "/", check.device.userID.string)
         words.add(Int64(check.invitation))

@@ -255,8 +255,8 @@ package final class SQLiteCallStore: CallStore {
         guard commit.hasJustEnded, let endedAt = call.endedAt else { return }
         // The update leaves out users who were deleted meanwhile, because they have no row.
         try database.run("UPDATE user_calls SET ended_at=? WHERE call=?", .integer(endedAt), .integer(number))
-        // A trim of a list costs more than the rest of the commit. The turn is random, so that no order of calls can
-        // keep a list untrimmed.
+        // Trimming a list costs more than the rest of the commit, so a list is trimmed only once in many commits.
+        // Chance decides, and not a counter, so that no order of calls can keep a list untrimmed.
         for user in call.participants where Int.random(in: 0...historyPerUser / Bounds.historySlack) == 0 {
             try database.run(
                 """

@@ -1,5 +1,5 @@
-/// Messages to a device that come from other users, and the receipts of its own peer messages (docs/protocol.md,
-/// section 2).
+// Messages to a device that come from other users, and the receipts of its own peer messages (docs/protocol.md,
+// section 2).
 
 /// A `signal`: data that a member of a call sent with `call.signal`.
 public struct BellwireSignal: Equatable, Sendable {

@@ -47,7 +47,7 @@ private func firstEnd(_ file: OpaquePointer) -> Int64? {
         guard let end = end(of: certificate) else { continue }
         first = min(first ?? end, end)
     }
-    // The end of the file counts as an error there.
+    // At the end of the file, `PEM_read_bio_X509` leaves an error behind.
     ERR_clear_error()
     return first
 }

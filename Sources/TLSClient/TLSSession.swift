@@ -214,7 +214,7 @@ package final class TLSSession {
         return ERR_reason_error_string(code).map { String(cString: $0) } ?? "the connection broke"
     }
 
-    /// Appends the bytes that the session sends to `output`, also its part of the handshake and its alerts.
+    /// Appends to `output` the bytes for the server, with handshake and alerts.
     package func takeOutgoing(_ output: inout ByteQueue) {
         while BIO_ctrl_pending(outgoing) > 0 {
             let count = BIO_read(outgoing, &plaintext, Int32(plaintext.count))

@@ -21,7 +21,7 @@ extension CallLedger {
             // If the invitation is still valid after all, the stopped call rings again.
             (known.phase, known.invitation) = (.over, stops ? nil : own.expiresAt)
             return stops ? [canceled(known)] : []
-        // Document 003 has no notification of a timeout, and a user after a quit needs no notification.
+        // Document 003 has no notification of a timeout, and a user who has quit needs none.
         case .timeout, .quit:
             (known.phase, known.invitation) = (.over, own.expiresAt)
             return []
@@ -74,7 +74,7 @@ extension CallLedger {
         case .hangup where known.isEnding && call.endedBy == user: return []
         case .hangup: return [.ended(callID: known.call.id, by: (call.endedBy ?? call.inviter).string)]
         case .quit: return [.ended(callID: known.call.id, by: quitter(call) ?? peer(of: known))]
-        // This device itself was offline.
+        // Only the inviter was in the call, and this device is the inviter's: the device itself was offline.
         case .callerLost: return [.ended(callID: known.call.id, by: user.string)]
         case .answered, .rejected, .busy, .timeout, .cancelled, .heartbeatTimeout, nil: return []
         }

@@ -2,8 +2,8 @@ public import DropInSupport
 public import Foundation
 internal import SignalingProtocol
 
-/// The vendor's `RequestManager` over Bellwire: makes the requests of document 003, and passes notifications to
-/// `listener`. All managers use the same connection, which `connect` makes.
+/// The vendor's `RequestManager` over Bellwire: makes the requests of document 003 (docs/migrate/zego-call.md), and
+/// passes notifications to `listener`. All managers use the same connection, which `connect` makes.
 ///
 /// A manager may be used from any thread. Callbacks and notifications come on the main queue, in order, never from
 /// within a request or a callback. The callback of a request comes before the notifications of its success.

@@ -44,7 +44,7 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
     private let started = ContinuousClock.now
     private let outbox = Mutex(Outbox())
     private var timer: (any DispatchSourceTimer)?
-    /// Gets the result of the attempt, once.
+    /// Called once: with nil when the connection is open, or with the error of the failed attempt.
     private var opened: ((BellwireTransportError?) -> Void)?
     private var isOpen = false
     private var isOver = false

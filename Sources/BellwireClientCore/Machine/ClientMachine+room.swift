@@ -46,7 +46,8 @@ extension ClientMachine {
             < configuration.knownCalls
     }
 
-    /// Forgets another call where that is needed, and tells the app if that call was live; nil when there is no room.
+    /// Makes room for the call, if needed by forgetting another call; tells the app when that other call was live.
+    /// Returns nil when no room can be made.
     mutating func makeRoom(for call: CallSnapshot) -> [Action]? {
         switch room(for: call) {
         case .free: return []

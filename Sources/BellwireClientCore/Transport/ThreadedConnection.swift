@@ -41,7 +41,7 @@ package final class ThreadedConnection: BellwireTransportConnection {
         var wantsProbe = false
         var isClosing = false
         var isOver = false
-        /// Gets the result of the attempt, once.
+        /// Called once: with nil when the connection is open, or with the error of the failed attempt.
         var opened: Opened?
         var closeWaiters: [@Sendable () -> Void] = []
     }

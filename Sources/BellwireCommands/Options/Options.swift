@@ -155,7 +155,7 @@ package struct Arguments {
         }
     }
 
-    /// Takes the values of a settings file alone.
+    /// Creates arguments from a settings file only, without command line and environment.
     init(_ command: Command, file: ConfigFile) {
         self.command = command
         positionals = []

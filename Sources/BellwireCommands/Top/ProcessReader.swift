@@ -137,7 +137,7 @@ struct ProcessReader {
         }
     }
 
-    /// The reason of a coordinator's page, or the text of a gateway's.
+    /// Returns why a process is not ready: the `reason` in a coordinator's JSON, or the first line of a gateway's text.
     private static func reason(in body: [UInt8]) -> String? {
         if case .object(let json)? = try? JSONParser.parse(body) { return json["reason"]?.string }
         let line = String(decoding: body, as: UTF8.self).split(separator: "\n").first

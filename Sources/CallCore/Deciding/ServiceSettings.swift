@@ -112,8 +112,8 @@ package enum ServiceBounds {
     package static let bytesBesideMember = 300
     /// The approximate number of bytes of a timeline entry.
     package static let bytesPerTraceEntry = 200
-    /// The number of calls whose count of timeline entries a coordinator remembers. Beyond this number of calls, a long
-    /// timeline may be counted twice.
+    /// The bound on calls of which a coordinator remembers how many timeline entries it has counted (`StoredUsage`). At
+    /// the bound all are forgotten, so a long timeline may be counted twice.
     package static let timelinesCounted = 20_000
     /// The number of calls that a page loads at once.
     package static let callsPerLoad = 20

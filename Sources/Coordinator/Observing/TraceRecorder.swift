@@ -18,7 +18,8 @@ struct TraceRecorder {
     private var waiting: [CallTrace] = []
     private var places: [CallID: Int] = [:]
     private(set) var waitingCount = 0
-    /// The entries of calls without an error so far; `heldOrder` has the oldest call first.
+    /// With the policy `errors`: the entries of calls without an error so far, written when an error follows.
+    /// `heldOrder` has the longest held call first.
     private var held: [CallID: [TraceEntry]] = [:]
     private var heldOrder: [CallID] = []
     /// The calls with an error.

@@ -18,8 +18,8 @@ extension BatchService {
         let registration = PushRegistration(
             PushRegistration.Key(device, request.app, request.platform), target: request.target,
             digest: digest(request.platform.identity(of: request.target)), since: now)
-        // The registration is written first: later invitations of the user see it, and `tellCalls` then finds the calls
-        // that ring already.
+        // The registration is written before `tellCalls`: a call that is committed later finds the registration, and
+        // `tellCalls` finds the calls that ring already.
         let registrations = try await store.register(registration)
         try await tellCalls(of: device.userID)
         return answer(registrations)

@@ -18,7 +18,8 @@ package enum PushPreparation: Sendable {
 
 /// Makes the requests to providers, interprets their responses, and keeps the access tokens. A process has a single
 /// instance, for a single thread.
-///  `now` is the store's time, for lifetimes; `wall` is the time of day, because providers compare times with their own
+///
+/// `now` is the store's time, for lifetimes; `wall` is the time of day, because providers compare times with their own
 /// clocks (docs/decisions/0024).
 package final class PushProviders {
     private enum UsedToken {

@@ -236,7 +236,7 @@ private func isIDByte(_ byte: UInt8) -> Bool { isToken(String(decoding: [byte], 
 private func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.generalCategory == .control }
 
 extension WebPushSettings {
-    /// Whether a contact is at a domain that can be public. Apple answers 403 to each push with another contact.
+    /// Whether the contact's domain may exist in public DNS. Apple answers 403 to every push with any other contact.
     static func isReachable(_ subject: String) -> Bool {
         let host: Substring
         if subject.hasPrefix("mailto:") {

@@ -1,5 +1,6 @@
 /// The types of webhook events that an endpoint asks for.
-///  Coordinators of two software versions may write for the same endpoint. A pattern in the store that this version
+///
+/// Coordinators of two software versions may write for the same endpoint. A pattern in the store that this version
 /// does not know is therefore kept unchanged, and matches no event; in a settings file such a pattern is a mistake.
 package struct EventPatterns: Equatable, Sendable {
     /// All types; all types of a group; or a single type by its name.

@@ -7,7 +7,8 @@ extension WebhookEvent {
     ///
     /// The event's id is `{callID}_{revision}`. Call ids contain no dots, and revisions no underscores, so that no two
     /// calls share an event id.
-    ///  A member whose invitation is withheld (because of a block) appears as invited and never reached, as for the
+    ///
+    /// A member whose invitation is withheld (because of a block) appears as invited and never reached, as for the
     /// inviter. Backends serve the whole app, but may show the event to their users, and users must not learn of a
     /// block.
     package init(call: Call) {

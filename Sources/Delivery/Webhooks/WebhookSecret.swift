@@ -3,7 +3,8 @@ import Tokens
 
 /// A secret that a backend and the service share; the service signs with this secret (Standard Webhooks, Symmetric
 /// signatures).
-///  The secret never appears in errors, and never when a value with the secret is printed or dumped.
+///
+/// The secret never appears in errors, and never when a value with the secret is printed or dumped.
 package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectable {
     package static let prefix = "whsec_"
     /// The number of bytes that the specification allows.

@@ -7,7 +7,8 @@ import Support
 /// Delivers outbox entries to endpoints (docs/decisions/0019): claims due lines, derives the webhook events from the
 /// records, sends the events, and settles the outcomes. A line consists of the outbox entries of a record for an
 /// endpoint; its entries go in order.
-///  A deliverer belongs to the thread that calls `turn`, and never waits for the store or an endpoint. Times are
+///
+/// A deliverer belongs to the thread that calls `turn`, and never waits for the store or an endpoint. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Deliverer: LeasedWorker {
     private enum WebhookBounds {

@@ -14,7 +14,8 @@ package struct PusherSettings: Sendable {
     package var traces = TracePolicy.all
     /// How long timelines are kept, in milliseconds.
     package var traceLife: Milliseconds
-    /// False when this process only keeps the policy in the store and counts, and other processes push.
+    /// Whether this process sends pushes. If not, this process only writes the push policy into the store and reports
+    /// counts; other processes push.
     package var delivers = true
     /// The bound of the calls that are taken, or released, in one step of the store.
     package var inOneStep = 64
@@ -51,7 +52,8 @@ enum PushBounds {
 
 /// Wakes phones (docs/decisions/0021): takes calls from the push queue, decides on due pushes, and hands the pushes to
 /// the sender while the facts are fresh.
-///  A pusher belongs to the thread that calls `turn`, and never waits for the store or a provider. Times are
+///
+/// A pusher belongs to the thread that calls `turn`, and never waits for the store or a provider. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Pusher: LeasedWorker {
     /// Whether the store was told that this process pushes no more.

@@ -13,8 +13,8 @@ enum StreamLineBounds {
     static let lease: Int64 = 600_000
     /// A number, not a time.
     static let farewells = 16_384
-    /// How long the calls that ended streams have reported are remembered for clients without `Last-Event-ID`: as
-    /// long as a lost inviter may come back.
+    /// How long the calls of which ended streams have told their clients are remembered for clients without
+    /// `Last-Event-ID`: as long as a lost inviter may come back.
     static let memory: Int64 = 10_000
     /// The bound of devices with such a memory, and of devices that have made a call; beyond this bound the oldest
     /// is forgotten.
@@ -46,7 +46,7 @@ struct StreamLines {
     var nextTick: Int64 = 0
     /// The offline messages of lines that ended while there was no broker connection.
     private var farewells: [Action] = []
-    /// The calls that the ended streams of a device have reported.
+    /// The calls of which a device's ended streams have told their clients, kept for the next stream of the device.
     var left = Memory<(told: [CallID: HeardCall], lastAck: Int64?)>()
     /// The latest calls that devices have made. The streams of these devices may be dead, and not know of these calls.
     var made = Memory<(callID: CallID, call: HeardCall)>()
@@ -100,7 +100,8 @@ struct StreamLines {
         } else if case .away = line.standing {
             // The line will be announced when the broker has answered.
         } else {
-            // A new session makes the service resend its deliveries for the new stream.
+            // The stream is new, its line is not: a new session makes the service resend the device's open deliveries,
+            // now for the new stream.
             begin(&line, now)
         }
         lines[opened.device] = line

@@ -21,7 +21,7 @@ struct CallLoad: Load {
     private struct Place {
         var stage = Stage.free
         var serial = 0
-        /// The call's id as in a message.
+        /// The call's id as JSON, with quotes.
         var callID: [UInt8] = []
         var sentAt: Int64 = 0
         /// The highest revision that the inviter's phone has received.
@@ -178,7 +178,7 @@ struct CallLoad: Load {
         }
     }
 
-    /// Returns the place when the place's call has ended for every user; nil before.
+    /// Frees the place and returns it once its call has ended for every user; otherwise returns nil.
     private mutating func finished(_ place: Int) -> Int? {
         guard places[place].stage == .ending, places[place].hasEndResponse,
             places[place].told == users[place].count - 1

@@ -3,7 +3,7 @@ import Glibc
 import MQTTClient
 import Support
 
-/// A load of exchanges over the broker, in places that each make exchanges one after the other.
+/// A load of exchanges over the broker. The load has numbered places; each place makes one exchange after the other.
 protocol Load {
     /// The topic filters to subscribe to before the load begins.
     var filters: [String] { get }

@@ -46,7 +46,7 @@ export interface ErrorDetails {
 /** Every failure that this SDK reports. */
 export class BellwireError extends Error implements ErrorDetails {
   override readonly name = "BellwireError";
-  /** The code for decisions in programs. */
+  /** The error code. Programs decide by this code, not by `message`. */
   readonly code: ErrorCode;
   readonly state?: string;
   readonly callID?: string;

@@ -28,10 +28,10 @@ function resetPresence(state: State): void {
   state.lastCorrection = undefined;
 }
 
-/** The broker accepted a connection. `session` is random and new with each connection. */
 /** The number of this client's sessions that the machine remembers. */
 const sessionsRemembered = 16;
 
+/** The broker accepted a connection. `session` is random and new with each connection. */
 export function connected(state: State, session: string): Action[] {
   const actions = state.isRenewing ? [] : disconnected(state, "replaced by a new connection");
   state.isRenewing = false;
