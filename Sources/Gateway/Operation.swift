@@ -128,15 +128,15 @@ struct Asked {
     private func relayed(_ newID: () -> RequestID) throws(Problem) -> RelayedRequest {
         let id = key ?? newID()
         switch route {
-        case .invite: return try onCall("call.invite", id, of: "inviter", .created)
-        case .accept: return try onCall("call.accept", id)
-        case .reject: return try onCall("call.reject", id)
-        case .cancel: return try onCall("call.cancel", id)
-        case .add: return try onCall("call.add", id)
-        case .join: return try onCall("call.join", id)
-        case .quit: return try onCall("call.quit", id)
-        case .end: return try onCall("call.end", id)
-        case .media: return try onCall("call.media", id)
+        case .invite: return try requestOnCall("call.invite", id, of: "inviter", .created)
+        case .accept: return try requestOnCall("call.accept", id)
+        case .reject: return try requestOnCall("call.reject", id)
+        case .cancel: return try requestOnCall("call.cancel", id)
+        case .add: return try requestOnCall("call.add", id)
+        case .join: return try requestOnCall("call.join", id)
+        case .quit: return try requestOnCall("call.quit", id)
+        case .end: return try requestOnCall("call.end", id)
+        case .media: return try requestOnCall("call.media", id)
         case .history, .adminCalls: return try history(id)
         case .message: return try message(id)
         case .updateUser:
@@ -171,7 +171,7 @@ struct Asked {
         }
     }
 
-    private func onCall(
+    private func requestOnCall(
         _ type: String, _ id: RequestID, of user: String = "userID", _ answer: RelayedRequest.Answer = .fields
     ) throws(Problem) -> RelayedRequest {
         let body = try fields()

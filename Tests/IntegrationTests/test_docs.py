@@ -140,11 +140,12 @@ BEHAVIOUR = re.compile(r"`((?:clients/web/src/)?[\w/+]+\.(?:swift|ts))`: `(\w+)`
 
 
 def test_the_table_of_behaviours_names_functions_of_the_web_sdk() -> None:
-    """`ImportTests` checks the functions in Swift."""
+    """The table names functions, classes and methods of classes. `ImportTests` checks the functions in Swift."""
     places = [place for place in BEHAVIOUR.findall((DOCS / "architecture.md").read_text()) if place[0].endswith(".ts")]
     assert places
     for file, name in places:
-        assert re.search(rf"\b(?:function|class) {name}\b", (PROJECT / file).read_text()), f"{name} in {file}"
+        declared = rf"\b(?:function|class) {name}\b|^  (?:(?:private|protected|public|static|async) )*{name}\(.*\{{$"
+        assert re.search(declared, (PROJECT / file).read_text(), re.MULTILINE), f"{name} in {file}"
 
 
 def test_targets_md_lists_every_target_with_what_it_uses() -> None:

@@ -558,8 +558,8 @@ MUTANTS = [
     Mutant(
         "who sends heartbeats and is not in the call is left to it",
         DECIDING + "Acks/Acks.swift",
-        "!decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)\n        else { return }",
-        "!mutant, !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)\n        else { return }",
+        "!decision.stale.contains(device), getsDeliveryAtOnce(device, staleOn: call, &decision)\n        else { return }",
+        "!mutant, !decision.stale.contains(device), getsDeliveryAtOnce(device, staleOn: call, &decision)\n        else { return }",
     ),
     # The backend's device.
     Mutant(

@@ -60,7 +60,7 @@ package struct Counts {
     }
 
     /// Counts that a user met a limit.
-    package mutating func limit(_ user: UserID, by limit: String) {
+    package mutating func addLimited(_ user: UserID, by limit: String) {
         add(.limited, limit)
         limited.append((user, limit))
     }

@@ -56,7 +56,7 @@ extension Call {
             if device.acked < member.invitedRevision { return .invited }
             return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
         case .accepted where isHeld && device.acked < member.handledRevision && (isLive || mode == .common):
-            return taken(by: member)
+            return elsewhereEvent(for: member)
         case .accepted where isOnHandlingDevice || isHeld:
             if !isLive && mode == .advanced { return .ended }
             return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
@@ -65,7 +65,7 @@ extension Call {
         case .accepted, .quit, .rejected:
             // A user whom the service rejected as busy has no device in the call and never rang.
             guard member.device != nil, device.acked < member.handledRevision else { return nil }
-            return isOnHandlingDevice && !member.isHandledByCheck ? nil : taken(by: member)
+            return isOnHandlingDevice && !member.isHandledByCheck ? nil : elsewhereEvent(for: member)
         case .cancelled:
             return member.invitedRevision > 0 && device.acked < member.changedRevision ? .cancelled : nil
         case .timeout:
@@ -74,7 +74,7 @@ extension Call {
     }
 
     /// Returns the event for a user who has answered or made the call on another device.
-    private func taken(by member: Member) -> EventName {
+    private func elsewhereEvent(for member: Member) -> EventName {
         member.userID == inviter && member.handledRevision == 1 ? .created : .handledElsewhere
     }
 

@@ -97,7 +97,7 @@ final class Chores {
         self.now = now
         for chore in Self.all where isDue(chore, isServingDeadlines) {
             guard let at = due[chore.rawValue] else { continue }
-            if now >= at || chore == .writeTraces && service.chores.hasManyTraces { begin(chore) }
+            if now >= at || chore == .writeTraces && service.storeChores.hasManyTraces { begin(chore) }
         }
     }
 
@@ -106,10 +106,10 @@ final class Chores {
         switch chore {
         case .look, .readEndpoints, .readAdminSettings, .countLive: true
         case .sweep, .clean: isServingDeadlines
-        case .writeTraces: service.chores.hasTraces
-        case .writeUsage: service.chores.hasUsage
+        case .writeTraces: service.storeChores.hasTraces
+        case .writeUsage: service.storeChores.hasUsage
         case .reportBrokers: service.settings.isRouting && isServingDeadlines
-        case .callRoll: isServingDeadlines && service.chores.hasRollCall
+        case .callRoll: isServingDeadlines && service.storeChores.hasRollCall
         }
     }
 
@@ -145,24 +145,24 @@ final class Chores {
         switch chore {
         case .look:
             let began = now
-            await service.chores.lookAtStore()
+            await service.storeChores.lookAtStore()
             guard service.storeFailure == nil else { return ChoreBounds.failingLookInterval }
             lastAnswer = began
             return ChoreBounds.storeLookInterval
         case .sweep:
             await sweep()
             return ChoreBounds.sweepInterval + random(0...ChoreBounds.sweepInterval / 4)
-        case .clean: return await service.chores.clean() ? ChoreBounds.sweepInterval : ChoreBounds.cleanInterval
+        case .clean: return await service.storeChores.clean() ? ChoreBounds.sweepInterval : ChoreBounds.cleanInterval
         case .writeTraces:
-            await service.chores.writeTraces()
+            await service.storeChores.writeTraces()
             return ChoreBounds.traceInterval
         case .writeUsage:
-            await service.chores.writeUsage()
+            await service.storeChores.writeUsage()
             return ChoreBounds.usageInterval
         case .readEndpoints:
-            return await service.chores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
+            return await service.storeChores.readEndpoints() ? ChoreBounds.boundInterval : ChoreBounds.endpointInterval
         case .readAdminSettings:
-            let (isChanged, messages) = await service.chores.readAdminSettings()
+            let (isChanged, messages) = await service.storeChores.readAdminSettings()
             // Now and then without a change: a broker may have connected while the list could not be read.
             adminReadings += 1
             if isChanged || adminReadings % ChoreBounds.readingsPerList == 0 { disabledUsersChanged() }
@@ -170,14 +170,14 @@ final class Chores {
             return ChoreBounds.adminInterval
         case .countLive:
             liveReadings += 1
-            await service.chores.countLive(isTidying: liveReadings % ChoreBounds.countsPerTidying == 0)
+            await service.storeChores.countLive(isTidying: liveReadings % ChoreBounds.countsPerTidying == 0)
             return ChoreBounds.countInterval
         case .reportBrokers:
             let began = now
-            if let heard = heard(reported), await service.chores.reportBrokers(heard) { reported = began }
+            if let heard = heard(reported), await service.storeChores.reportBrokers(heard) { reported = began }
             return ChoreBounds.reportInterval
         case .callRoll:
-            let (messages, pause) = await service.chores.callRoll(canPublish)
+            let (messages, pause) = await service.storeChores.callRoll(canPublish)
             publish(messages)
             return pause
         }

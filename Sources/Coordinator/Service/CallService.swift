@@ -93,7 +93,7 @@ package final class CallService {
     var liveCounts: LiveCounts? { context.liveCounts }
 
     /// The periodic work with the store.
-    var chores: StoreChores { StoreChores(context: context) }
+    var storeChores: StoreChores { StoreChores(context: context) }
 
     /// The clock for measured durations, in microseconds.
     package var stopwatch: () -> Int64 {

@@ -204,7 +204,7 @@ package final class RoomCloser: LeasedWorker {
         lastRequest += 1
         let request = duty.request(
             lastRequest, servers[attempt.place].server, room: attempt.room, wall: wall(), storeTime: storeTime)
-        guard let request else { return again(attempt, nil) }
+        guard let request else { return scheduleRetry(attempt, nil) }
         attempts[request.id] = attempt
         state.sender.send(request)
     }
@@ -222,7 +222,7 @@ package final class RoomCloser: LeasedWorker {
         switch response.map({ RoomVerdict($0) }) ?? .again {
         case .again:
             servers[attempt.place].trouble = answer.outcome.text
-            return again(attempt, response?.retryAfter)
+            return scheduleRetry(attempt, response?.retryAfter)
         case .done: count(.done, attempt.place)
         case .gone: count(.gone, attempt.place)
         }
@@ -232,7 +232,7 @@ package final class RoomCloser: LeasedWorker {
     }
 
     /// Puts an entry off, or gives the entry up.
-    private func again(_ attempt: RoomAttempt, _ asked: Int?) {
+    private func scheduleRetry(_ attempt: RoomAttempt, _ asked: Int?) {
         let entry = attempt.entry
         count(.failed, attempt.place)
         let due = RetryDelay.next(

@@ -198,12 +198,12 @@ package final class SpanWorker: DeliveryWorker {
             self.batch = nil
         case .again(let asked):
             trouble = answer.outcome.text ?? trouble
-            again(batch, after: asked)
+            scheduleRetry(batch, after: asked)
         }
         if logged.isToBeTold(trouble, now) { onNews(trouble.map { .refuses($0) } ?? .takes) }
     }
 
-    private func again(_ batch: SpanQueue.Batch, after asked: Int?) {
+    private func scheduleRetry(_ batch: SpanQueue.Batch, after asked: Int?) {
         // A process that stops does not wait for the receiver.
         guard batch.attempts < SpanBounds.mostAttempts, !isStopping else {
             counts.failed += batch.spans

@@ -256,11 +256,11 @@ package final class Deliverer: LeasedWorker {
             settled(attempt.entry, .givenUp, attempt.place, .dead)
         case .again:
             endpoints[attempt.place].trouble = text
-            again(attempt, asked)
+            scheduleRetry(attempt, asked)
         }
     }
 
-    private func again(_ attempt: WebhookAttempt, _ asked: Milliseconds?) {
+    private func scheduleRetry(_ attempt: WebhookAttempt, _ asked: Milliseconds?) {
         let entry = attempt.entry
         let due = RetryDelay.next(
             afterAttempts: entry.attempts + 1, first: entry.firstAttempt ?? storeTime, now: storeTime,

@@ -17,7 +17,7 @@ extension Deciding {
         acknowledged(ack, call.callID, &decision)
         if revision < call.revision {
             decision.counts.add(.staleAcks)
-            if !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision) {
+            if !decision.stale.contains(device), getsDeliveryAtOnce(device, staleOn: call, &decision) {
                 decision.refresh.append(device)
                 decision.stale.append(device)
             }
@@ -52,7 +52,7 @@ extension Deciding {
         heard(device, &decision)
         guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),
             !call.isLive || member.state != .accepted || member.device != device.deviceID,
-            !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)
+            !decision.stale.contains(device), getsDeliveryAtOnce(device, staleOn: call, &decision)
         else { return }
         decision.refresh.append(device)
         decision.stale.append(device)
@@ -60,7 +60,7 @@ extension Deciding {
     }
 
     /// Whether a device with a stale ack gets its delivery at once. Otherwise the delivery comes with the next resend.
-    private func isAnswered(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
+    private func getsDeliveryAtOnce(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
         // On a slow line, the ack comes late, and the newer event is already on its way.
         let candidate = ResendPacing.Candidate(
             .call(call.callID), isRinging: call.member(device.userID)?.state.isPending ?? false,
@@ -70,11 +70,11 @@ extension Deciding {
             return false
         }
         guard allowances.mayAnswer(device, staleOn: call.callID, now: now) else {
-            decision.counts.limit(device.userID, by: "staleAcks")
+            decision.counts.addLimited(device.userID, by: "staleAcks")
             return false
         }
         guard allowances.wait(forBytesOf: device.userID, now: now) == nil else {
-            decision.counts.limit(device.userID, by: RateLimiter.Key.sentBytes(device.userID).name)
+            decision.counts.addLimited(device.userID, by: RateLimiter.Key.sentBytes(device.userID).name)
             return false
         }
         return true

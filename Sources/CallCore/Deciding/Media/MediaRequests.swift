@@ -1,10 +1,10 @@
 import SignalingProtocol
 
 /// Media sessions (docs/protocol.md, Media sessions). A session is made when its message is encoded, from the call as
-/// the call is then, and is never stored. So deciding only judges whether a device may have a session.
+/// the call is then, and is never stored. So a decision only says whether a device may have a session.
 extension Deciding {
-    /// Judges `call.media`. Throws the refusal of a device that gets no session.
-    func judgeMedia(_ device: DeviceAddress, _ machine: CallMachine) throws(SignalingError) {
+    /// Decides `call.media`. Throws the refusal of a device that gets no session.
+    func decideMedia(_ device: DeviceAddress, _ machine: CallMachine) throws(SignalingError) {
         try machine.getRequested(by: device.userID)
         let call = machine.call
         guard let member = call.member(device.userID) else { throw .callNotFound }

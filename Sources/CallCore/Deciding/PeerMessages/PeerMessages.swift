@@ -101,17 +101,17 @@ extension Deciding {
     ) throws(Undecided) -> SignalingError? {
         let (inbox, waiting) = try facts.waitingMessages(from: sender, to: recipient)
         guard inbox < ServiceBounds.messagesPerRecipient else {
-            decision.counts.limit(sender, by: "messagesPerRecipient")
+            decision.counts.addLimited(sender, by: "messagesPerRecipient")
             return SignalingError(
                 .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
         }
         guard waiting < settings.quotas.waitingMessages else {
-            decision.counts.limit(sender, by: "waitingMessages")
+            decision.counts.addLimited(sender, by: "waitingMessages")
             return SignalingError(
                 .rateLimited, "too many messages of this user wait", retryAfter: ServiceBounds.outstandingRetry)
         }
         if let refusal = allowances.refusal(of: bytes, from: sender, to: recipient, now: now) {
-            decision.counts.limit(sender, by: refusal.limit.name)
+            decision.counts.addLimited(sender, by: refusal.limit.name)
             return SignalingError(
                 .rateLimited, "too many bytes wait for the recipient", retryAfter: refusal.retryAfter)
         }

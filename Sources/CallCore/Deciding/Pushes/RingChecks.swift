@@ -8,7 +8,7 @@ extension Deciding {
     ) {
         do throws(SignalingError) {
             let device = DeviceAddress(userID: received.device.userID, deviceID: check.device)
-            let state = try judge(check, of: device, received.request.id, stored, &decision)
+            let state = try decide(check, of: device, received.request.id, stored, &decision)
             decision.counts.add(.responses, "ok")
             decision.reply(received, .answer(.ring(state)))
         } catch {
@@ -17,7 +17,7 @@ extension Deciding {
         }
     }
 
-    private func judge(
+    private func decide(
         _ check: Request.RingCheck, of device: DeviceAddress, _ id: RequestID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws(SignalingError) -> RingState {

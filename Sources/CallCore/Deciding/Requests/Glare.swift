@@ -4,7 +4,7 @@ import SignalingProtocol
 extension Deciding {
     /// Turns an invite into the acceptance of the call in which the invitee rings only this user. The second commit
     /// finds the claim of the first, even when both users invite at the same instant at two coordinators.
-    func judgeGlare(
+    func decideGlare(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws -> Response.Outcome? {

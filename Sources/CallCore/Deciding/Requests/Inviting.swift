@@ -2,7 +2,7 @@ import SignalingProtocol
 
 /// The facts about other calls that an invitation needs: claims and busy users. `Glare.swift` handles glare.
 extension Deciding {
-    func judgeInvite(
+    func decideInvite(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws -> Response.Outcome {
@@ -20,7 +20,7 @@ extension Deciding {
             isCancelled = owner == user && at + settings.cancelMemory > now
         }
         if invite.isMergeable, !isCancelled {
-            if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
+            if let merged = try decideGlare(invite, received, callID, stored, &decision) { return merged }
         }
         let withheld = try facts.blocking(user, among: invite.invitees)
         let reserved = decision.reserved.count

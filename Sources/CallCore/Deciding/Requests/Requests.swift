@@ -36,7 +36,7 @@ extension Deciding {
         }
         let (reserved, rings) = (decision.reserved.count, decision.rings.count)
         do {
-            let outcome = try judge(received, callID, stored, &decision)
+            let outcome = try decideOnCall(received, callID, stored, &decision)
             // This second sign of life is needed because the request may have moved the call to this device.
             heard(received.device, &decision)
             if decision.isVisiblyChanged { noteActing(received.device, &decision) }
@@ -78,11 +78,11 @@ extension Deciding {
     private func tellsOfRepeats(_ received: ReceivedRequest) -> Bool { received.path.level != nil }
 
     /// Applies a request to the decision. Throws `SignalingError` for a refusal.
-    private func judge(
+    private func decideOnCall(
         _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws -> Response.Outcome {
         if case .invite(let invite) = received.request.body {
-            return try judgeInvite(invite, received, callID, stored, &decision)
+            return try decideInvite(invite, received, callID, stored, &decision)
         }
         guard var machine = decision.subject.machine else {
             if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
@@ -96,9 +96,9 @@ extension Deciding {
         case .get:
             try machine.getRequested(by: user)
             return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
-        case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .report(let report): return try decideReport(report, received, stored, &decision)
         case .media:
-            try judgeMedia(received.device, machine)
+            try decideMedia(received.device, machine)
             return success(machine.call, outcome)
         case .trace:
             try machine.getRequested(by: user)

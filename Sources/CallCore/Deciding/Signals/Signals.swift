@@ -46,7 +46,7 @@ extension Deciding {
     }
 
     /// Keeps the milestones of a device's report beside the call, and counts them.
-    func judgeReport(
+    func decideReport(
         _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(SignalingError) -> Response.Outcome {
         guard let machine = decision.subject.machine else { throw SignalingError.callNotFound }

@@ -33,7 +33,7 @@ extension Deciding {
     func checkBytes(of user: UserID, in call: Call, _ decision: inout Decision) throws(SignalingError) {
         for member in call.members where member.state.isPending && member.userID != user {
             guard let refusal = allowances.refusal(of: 0, from: user, to: member.userID, now: now) else { continue }
-            decision.counts.limit(user, by: refusal.limit.name)
+            decision.counts.addLimited(user, by: refusal.limit.name)
             throw SignalingError.rateLimited(refusal.retryAfter)
         }
     }
@@ -46,11 +46,11 @@ extension Deciding {
         let live = try facts.liveInvitations(of: user, settings)
         let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count { $0 == invitee } : 0) }
         guard live.byInvitee[invitee, default: 0] + own < settings.quotas.pairInvitations else {
-            decision.counts.limit(user, by: "pairInvitations")
+            decision.counts.addLimited(user, by: "pairInvitations")
             return ServiceBounds.outstandingRetry
         }
         guard let refusal = allowances.refusal(of: bytes, from: user, to: invitee, now: now) else { return nil }
-        decision.counts.limit(user, by: refusal.limit.name)
+        decision.counts.addLimited(user, by: refusal.limit.name)
         return refusal.retryAfter
     }
 
@@ -60,7 +60,7 @@ extension Deciding {
         let reserved = decision.reserved.count
         for key in keys {
             if let retryAfter = allowances.wait(for: key, besides: decision.reserved.count { $0 == key }, now: now) {
-                decision.counts.limit(user, by: key.name)
+                decision.counts.addLimited(user, by: key.name)
                 decision.reserved.removeSubrange(reserved...)
                 return retryAfter
             }
@@ -74,7 +74,7 @@ extension Deciding {
     func checkQuotas(of user: UserID, inviting invitees: [UserID], _ decision: inout Decision) throws {
         if settings.quotas.storedBytes > 0 {
             guard try facts.storedBytes(of: user, settings) <= settings.quotas.storedBytes else {
-                decision.counts.limit(user, by: "storedBytes")
+                decision.counts.addLimited(user, by: "storedBytes")
                 throw SignalingError(
                     .rateLimited, "the stored calls of this user take as much room as allowed",
                     retryAfter: ServiceBounds.storedBytesRetry)
@@ -84,7 +84,7 @@ extension Deciding {
         let live = try facts.liveInvitations(of: user, settings)
         let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count : 0) }
         guard live.count + own + invitees.count <= settings.quotas.liveInvitations else {
-            decision.counts.limit(user, by: "liveInvitations")
+            decision.counts.addLimited(user, by: "liveInvitations")
             throw SignalingError(
                 .rateLimited, "too many invitations of this user are live", retryAfter: ServiceBounds.outstandingRetry)
         }
