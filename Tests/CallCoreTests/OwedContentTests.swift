@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    // "In `call.userStateChanged`, every other member whose state changed since the revision that the device acked, and
+    // "in `call.userStateChanged`, every other member whose state changed since the revision that the device acked, and
     // the own entry only when the user quit. In all other events, every member changed since, the own one included."
 
     @Test func aStateChangeLeavesTheOwnEntryOutUnlessTheUserQuit() throws {
@@ -128,7 +128,7 @@ import Testing
         #expect(scene.event(alice, on: web)?.expiresIn == nil)
     }
 
-    // "`call.cancelled`, `call.timeout` carry `"missed":true` when the user never responded on any device"
+    // "`call.cancelled`, `call.timeout` … carry `"missed":true` when the user never responded on any device"
 
     @Test(arguments: ["cancel", "timeout"])
     func aCallThatNobodyRespondedToIsMissed(how: String) throws {

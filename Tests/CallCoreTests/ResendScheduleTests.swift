@@ -3,7 +3,8 @@ import SignalingProtocol
 import Testing
 
 /// Section 5 of the protocol: "Unacked events are resent after 1, 2, 4, 8 s, then every 8 s: invitations until they
-/// expire, the rest for 60 s; and whenever the device comes online."
+/// expire, the rest for 60 s; and whenever the device comes online; to a device that acknowledges late, at its pace
+/// (Clarifications, Slow devices)."
 @Suite struct ResendScheduleTests {
     @Test func resendsComeAfter1248SecondsThenEvery8() {
         let anchor = Scene.start

@@ -39,7 +39,6 @@ import Testing
         #expect(try map.master(of: #require(RedisSlot(6)))?.port == cluster.servers[0].address.port)
     }
 
-    /// Three coordinators' worth of stores see what the others have written, whatever server has the key.
     @Test func aStageWaitsForTheStageBefore() throws {
         let address = try RedisClusterServers.shared.get().address
         let session = RedisSession(address, waitReplicas: 0, clockKey: Array("stages:clock".utf8))

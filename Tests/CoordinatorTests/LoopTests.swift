@@ -441,7 +441,8 @@ import Testing
         #expect(rig.service.storeFailure == nil, "the store has answered")
     }
 
-    /// Whoever asked for the end of these messages hears of what is done.
+    /// A message that the broker handed over before the coordinator left the share group is not dropped, though the
+    /// message arrives after the answer to UNSUBSCRIBE.
     @Test func whatItWasHandedBeforeItLeftIsAnswered() {
         let rig = Rig(isShared: true)
         rig.listen()

@@ -269,7 +269,8 @@ struct BoundsTests {
         #expect(try client.response()?.text == "5000")
     }
 
-    /// microhttpd would turn in circles over this one if its thread were not its own.
+    /// microhttpd ends such a connection only because it runs on a thread of its own (MHD_USE_INTERNAL_POLLING_THREAD):
+    /// in a caller's event loop, microhttpd would leave that to the caller.
     @Test(arguments: ["1;", "", "5\r\nhello\r\n0\r\nX: "])
     func aLineWithoutAnEndInABodyIsRefused(begin: String) throws {
         let server = try HTTPServer.local()
