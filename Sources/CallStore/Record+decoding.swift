@@ -3,8 +3,8 @@ import SignalingProtocol
 
 /// The decoding of records, field by field: coordinators decode each record that another coordinator has written.
 ///
-/// Fields of a value's kind that is not expected count as absent, as fields of later versions do. A number out of its
-/// range makes the whole record unreadable.
+/// A field with a value of another kind than expected counts as absent. A number out of its range, and a member that
+/// cannot be read, make the whole record unreadable.
 extension RecordCodec {
     package static func decode(_ bytes: [UInt8], _ id: RecordID) -> Record {
         bytes.withUnsafeBufferPointer { decode($0, id) }
@@ -114,8 +114,8 @@ extension JSONParser {
         return fields.key.map { StoredOrigin(key: $0, digest: fields.digest) }
     }
 
-    /// Takes an array of objects; elements of another kind are left out.
-    fileprivate mutating func objects(_ read: (inout JSONParser) throws -> Void) throws {
+    /// Takes an array; a value of another kind counts as empty.
+    fileprivate mutating func elements(_ read: (inout JSONParser) throws -> Void) throws {
         _ = try array { json in try read(&json) }
     }
 }
@@ -206,7 +206,7 @@ private struct StoredCall {
         // Of a field that stands twice, the last value counts.
         case "members":
             members = []
-            try json.objects { json in
+            try json.elements { json in
                 guard let member = try json.member() else {
                     members = nil
                     return
@@ -215,10 +215,10 @@ private struct StoredCall {
             }
         case "outcomes":
             outcomes = []
-            try json.objects { json in if let outcome = try json.outcome() { outcomes.append(outcome) } }
+            try json.elements { json in if let outcome = try json.outcome() { outcomes.append(outcome) } }
         case "pushes":
             pushTexts = []
-            try json.objects { json in if let texts = try json.pushTexts() { pushTexts.append(texts) } }
+            try json.elements { json in if let texts = try json.pushTexts() { pushTexts.append(texts) } }
         default: try json.skip()
         }
     }
@@ -297,12 +297,11 @@ extension JSONParser {
             case "type": type = try json.value().string
             case "offline":
                 var users: [UserID] = []
-                if try json.array({ json in if let user: UserID = try json.id() { users.append(user) } }) {
-                    offline = users
-                }
+                let isArray = try json.array { json in if let user: UserID = try json.id() { users.append(user) } }
+                offline = isArray ? users : nil
             case "errors":
                 errors = []
-                try json.objects { json in if let error = try json.userError() { errors.append(error) } }
+                try json.elements { json in if let error = try json.userError() { errors.append(error) } }
             case "merged": isMerged = try json.value().bool ?? false
             default: try origin.read(name, &json)
             }

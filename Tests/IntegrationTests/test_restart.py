@@ -331,27 +331,34 @@ def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> Non
     def responses() -> list[dict[str, Any]]:
         return [m.body for m in list(world.tap.messages) if m.topic == caller.device_topic and "ok" in m.body]
 
-    def counted() -> tuple[int, int]:
+    def answered_or_dropped() -> bool:
+        if len(responses()) >= len(requests):
+            return True
+        # A service with much to do may not answer the scrape in time.
         metrics = world.service.metrics()
-        refused = metrics.get('bellwire_refused_early_total{why="late"}', 0)
-        return int(refused), int(metrics["bellwire_publications_dropped_total"])
+        made = sum(value for name, value in metrics.items() if name.startswith("bellwire_responses_total"))
+        return made >= len(requests) and metrics["bellwire_publications_dropped_total"] > 0
 
     try:
         # All traffic is looked through each time.
-        wait_until(lambda: len(responses()) + counted()[1] >= len(requests), 60, "a response to every request", every=0.5)
+        wait_until(answered_or_dropped, 60, "a response to every request", every=0.5)
     finally:
-        late, dropped = counted()
+        metrics = world.service.metrics()
         world.service.kill()
         world.tap.settle()
         answered = responses()
         world.tap.take()
-        print(f"{len(answered)} answered, {late} refused as late, {dropped} publications dropped")
+        late = metrics.get('bellwire_refused_early_total{why="late"}', 0)
+        dropped = {name: value for name, value in metrics.items() if "dropped" in name}
+        print(f"{len(answered)} answered, {late} refused as late, {dropped}")
+    publications = dropped.pop("bellwire_publications_dropped_total")
+    assert set(dropped.values()) == {0}
     ids = [response["id"] for response in answered]
     assert len(ids) == len(set(ids)) and set(ids) <= {f"r{number}" for number in range(2000)}
-    assert 2000 - dropped <= len(ids) <= 2000
+    assert len(ids) >= 2000 - publications
     refusals = [response["error"]["code"] for response in answered if not response["ok"]]
-    assert set(refusals) <= {"unavailable"} and late - dropped <= len(refusals) <= late
-    # Even a machine with other work serves a part, and a machine without serves all (scripts/test runs this test alone).
+    assert set(refusals) <= {"unavailable"} and late - publications <= len(refusals) <= late
+    # Even a machine with much other work serves a part.
     assert len(answered) - len(refusals) >= 100
 
 
