@@ -21,7 +21,7 @@ def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iter
     yield from deployments[request.param].borrow()
 
 
-def delivered(device: Device, message: str, timeout: float = 3) -> None:
+def delivered(device: Device, message: str, timeout: float = 15) -> None:
     """Waits for the receipt, and checks that no second receipt came."""
     receipt = device.expect_type("receipt", timeout, messageID=message)
     assert receipt["state"] == "delivered", receipt.body

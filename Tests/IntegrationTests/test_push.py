@@ -144,7 +144,7 @@ def test_a_call_that_was_missed_is_told(push: Pushing, how: str) -> None:
     if how == "cancelled":
         alice.cancel(call)
     for target in bob.targets:
-        missed = push.providers.expect(target, "missed", call, 5)
+        missed = push.providers.expect(target, "missed", call)
         assert missed.content["body"] == "Missed call" and missed.content["title"] == alice.user
     time.sleep(0.5)
     assert not push.providers.of(None, "stop", call)

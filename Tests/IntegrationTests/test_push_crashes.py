@@ -59,13 +59,13 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
         calls[bob.user] = alice.invite(bob.user, timeout=60)
         chaos.kill_one()
         if number % 4 == 3:
-            providers.expect(target, "ring", calls[bob.user], 12)
+            providers.expect(target, "ring", calls[bob.user])
             alice.cancel(calls[bob.user])
             ends[bob.user] = time.monotonic()
         time.sleep(0.15)
     late = {}
     for bob, target in sleepers:
-        ring = providers.expect(target, "ring", calls[bob.user], 12)
+        ring = providers.expect(target, "ring", calls[bob.user])
         late[bob.user] = ring.at - began[bob.user]
         assert len(providers.ids(target, "ring", calls[bob.user])) == 1, "another id"
     # 3 s for the take-over by a process that has started again; the start takes a while when other tests run beside
@@ -101,7 +101,7 @@ def test_a_process_that_dies_while_it_pushes_is_replaced(
         holder = services[0] if metrics[0] else services[1]
         holder.kill()
         killed = time.monotonic()
-        again = providers.expect(target, "ring", call, 8)
+        again = providers.expect(target, "ring", call)
         assert again.at - killed < 3.5
         assert providers.ids(target, "ring", call) == {again.id: 2}
         holder.start()
@@ -121,7 +121,7 @@ def test_everything_dies_at_once(rig: Rig, providers: PushProviders) -> None:
     for service in world.services:
         service.start()
     first = providers.of(target, "ring", call)[0]
-    assert providers.expect(target, "ring", call, 8).id == first.id
+    assert providers.expect(target, "ring", call).id == first.id
     left = first.content["expiresAt"] - now_ms()
     assert left > 0
 
@@ -140,7 +140,7 @@ def test_a_store_that_was_away_is_no_reason_to_forget(
         redis.kill()
         time.sleep(1.5)
         redis.start()
-        ring = providers.expect(bob.only, "ring", call, 10)
+        ring = providers.expect(bob.only, "ring", call)
         assert set(providers.ids(bob.only, "ring", call)) == {ring.id}
     finally:
         redis.stop()

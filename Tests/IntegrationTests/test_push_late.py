@@ -59,7 +59,7 @@ def test_a_ring_that_was_held_up_goes_out_while_it_rings(rig: Rig, providers: Pu
     connecting(providers.apns, 1)
     time.sleep(1.5)
     providers.apns.release_handshakes()
-    providers.expect(target, "ring", call, 5)
+    providers.expect(target, "ring", call)
     time.sleep(0.5)
     assert len(providers.of(target, "ring", call)) == 1
 
@@ -116,7 +116,7 @@ def test_many_cancels_at_the_moment_of_the_push(
         alice.cancel(call)
         made.append((bob.only, call, time.monotonic()))
     for target, call, end in made:
-        providers.expect(target, "missed", call, 5)
+        providers.expect(target, "missed", call)
         for ring in providers.of(target, "ring", call):
             assert ring.at <= end + 0.1 + SLACK
         kinds = [push.kind for push in providers.of(target, None, call)]

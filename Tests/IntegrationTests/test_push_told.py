@@ -131,7 +131,7 @@ def test_a_call_that_is_over_is_let_go(push: Pushing) -> None:
     """The pushes have no purpose any more: no push waits, and no call is held."""
     alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
     call = alice.invite(bob.user, timeout=1)
-    push.providers.expect(bob.only, "missed", call, 5)
+    push.providers.expect(bob.only, "missed", call)
 
     def idle() -> bool:
         metrics = [service.metrics() for service in push.world.services] + [push.gateway.metrics()]

@@ -108,11 +108,11 @@ def test_a_voice_call_opens_no_camera(world: World, open_page: OpenPage) -> None
     alice.expect_frames(bob.user)
     assert bob.find("button", "Camera").get_attribute("aria-pressed") == "true"
     bob.press("Camera")
-    wait_until(lambda: bob.tracks()["video"] == 0, 5, "the camera is off")
+    wait_until(lambda: bob.tracks()["video"] == 0, 15, "the camera is off")
     assert bob.find("button", "Camera").get_attribute("aria-pressed") == "false"
     bob.press("Mute")
     assert bob.find("button", "Mute").get_attribute("aria-pressed") == "true"
-    alice.wait(lambda: "muted" in alice.js("return document.querySelector('#tiles').textContent"), 5, "it is told that bob is muted")
+    alice.wait(lambda: "muted" in alice.js("return document.querySelector('#tiles').textContent"), 15, "it is told that bob is muted")
     alice.press("Hang up")
     bob.expect("Call ended")
 
@@ -140,7 +140,7 @@ def test_declined(world: World, open_page: OpenPage) -> None:
     alice.expect(f"{bob.user} declined")
     assert bob.status() == "Call ended"
     assert not bob.has("dialog", lambda name: True)
-    wait_until(lambda: alice.tracks()["video"] == 0, 5, "the camera is off")
+    wait_until(lambda: alice.tracks()["video"] == 0, 15, "the camera is off")
 
 
 def test_busy_and_a_second_call_while_in_one(world: World, open_page: OpenPage) -> None:
@@ -171,11 +171,11 @@ def test_taken_back_is_missed(world: World, open_page: OpenPage) -> None:
     alice, bob = open_page(world.user("alice")), open_page(world.user("bob"))
     alice.call(bob.user)
     bob.find("dialog", f"Incoming call from {alice.user}")
-    bob.wait(lambda: bob.tones() == 1, 5, "it rings")
+    bob.wait(lambda: bob.tones() == 1, 15, "it rings")
     alice.press("Cancel")
     alice.expect("Call ended")
     bob.expect(f"Missed call from {alice.user}")
-    bob.wait(lambda: not bob.has("dialog", lambda name: True) and bob.tones() == 0, 5, "it has stopped to ring")
+    bob.wait(lambda: not bob.has("dialog", lambda name: True) and bob.tones() == 0, 15, "it has stopped to ring")
     assert alice.tracks()["audio"] + alice.tracks()["video"] == 0
 
 
@@ -188,15 +188,15 @@ def test_calling_then_not_received_then_ringing(world: World, open_page: OpenPag
     assert alice.tones() == 0
     phone = world.device(carol)
     alice.expect(f"Ringing {carol}")
-    alice.wait(lambda: alice.tones() == 1, 5, "ringback")
+    alice.wait(lambda: alice.tones() == 1, 15, "ringback")
     phone.reject(phone.expect("call.invited")["callID"])
     alice.expect(f"{bob} has not received the call yet")
-    alice.wait(lambda: alice.tones() == 0, 5, "no ringback")
+    alice.wait(lambda: alice.tones() == 0, 15, "no ringback")
     late = world.device(bob)
     alice.expect(f"Ringing {bob}")
     late.accept(late.expect("call.invited")["callID"])
     alice.expect(f"In a call with {bob}")
-    alice.wait(lambda: alice.tones() == 0, 5, "no ringback")
+    alice.wait(lambda: alice.tones() == 0, 15, "no ringback")
     alice.press("Hang up")
     alice.expect("Call ended")
     late.expect("call.ended")
@@ -290,7 +290,7 @@ def test_who_goes_offline_leaves_the_call(world: World, open_page: OpenPage) -> 
     # The call ends at once, and not only after a minute without a sign of bob.
     alice.expect("Call ended")
     bob.expect("Offline")
-    wait_until(lambda: bob.tracks()["video"] == 0, 5, "bob's camera is off")
+    wait_until(lambda: bob.tracks()["video"] == 0, 15, "bob's camera is off")
     bob.go_online(bob.user)
     alice.call(bob.user)
     bob.find("dialog", f"Incoming call from {alice.user}")
@@ -334,10 +334,10 @@ def test_three_in_a_call_and_one_leaves(world: World, open_page: OpenPage) -> No
     carol.write("Add", dave.user)
     carol.press("Invite")
     dave.reject(dave.expect("call.invited")["callID"])
-    carol.wait(lambda: f"{dave.user} declined" in carol.js("return document.body.innerText"), 5, "dave has declined")
+    carol.wait(lambda: f"{dave.user} declined" in carol.js("return document.body.innerText"), 15, "dave has declined")
     alice.press("Hang up")
     alice.expect("Call ended")
-    wait_until(lambda: alice.tracks()["video"] == 0, 5, "alice's camera is off")
+    wait_until(lambda: alice.tracks()["video"] == 0, 15, "alice's camera is off")
     for page, other in ((bob, carol), (carol, bob)):
         page.expect(f"In a call with {other.user}")
         page.expect_frames(other.user)
@@ -396,11 +396,11 @@ def test_two_tabs_of_one_user(world: World, open_page: OpenPage) -> None:
     alice.call(user)
     for tab in (one, two):
         tab.find("dialog", f"Incoming call from {alice.user}")
-    wait_until(lambda: one.tones() + two.tones() == 1, 5, "one of them rings")
+    wait_until(lambda: one.tones() + two.tones() == 1, 15, "one of them rings")
     two.answer(alice.user)
     two.expect(f"In a call with {alice.user}")
     one.expect("Answered on another device")
-    wait_until(lambda: one.tones() + two.tones() == 0, 5, "none rings")
+    wait_until(lambda: one.tones() + two.tones() == 0, 15, "none rings")
     alice.expect_frames(user)
     # The other tab cannot call meanwhile, and names the remedy.
     one.call(world.user("carol"))

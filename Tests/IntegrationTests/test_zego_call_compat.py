@@ -78,7 +78,7 @@ class Party:
         self.app.start("request", path=path, parameter=parameter, tag=tag)
         return int(self.app.expect("callback", 15, tag=tag)["code"])
 
-    def told(self, path: str, timeout: float = 5, count: int = 1, **fields: Any) -> dict[str, Any]:
+    def told(self, path: str, timeout: float = 15, count: int = 1, **fields: Any) -> dict[str, Any]:
         """The parameter of a notification with these fields."""
 
         def matching() -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ class DropIn:
             lambda: next((line for line in self.told(since=since) if condition(line)), None), timeout, what
         )
 
-    def expect(self, what: str, timeout: float = 5, count: int = 1, since: int = 0, **fields: Any) -> Told:
+    def expect(self, what: str, timeout: float = 15, count: int = 1, since: int = 0, **fields: Any) -> Told:
         """The `count`th callback of this name with these fields."""
 
         def matching() -> Told | None:

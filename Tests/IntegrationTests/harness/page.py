@@ -270,7 +270,7 @@ class Page:
 
     # Pictures and sounds
 
-    def expect_frames(self, label: str, timeout: float = 20) -> None:
+    def expect_frames(self, label: str, timeout: float = 60) -> None:
         """The picture of that person moves: its frames differ from each other."""
         taken = self.wait(lambda: self._picture(label), timeout, f"a picture of {label}")
         self.wait(lambda: self._picture(label) not in (None, taken), timeout, f"frames of {label} that move")

@@ -212,7 +212,7 @@ class PushProviders:
             ]
 
     def expect(
-        self, target: Target, kind: str, call: str | None = None, timeout: float = 3, count: int = 1, taken: bool | None = True
+        self, target: Target, kind: str, call: str | None = None, timeout: float = 15, count: int = 1, taken: bool | None = True
     ) -> Pushed:
         """The first push, or the `count`-th push, that meets the conditions and was taken."""
 

@@ -112,7 +112,7 @@ class Pushing:
         entries = self.gateway.get(f"/v1/calls/{call}/trace").ok()["entries"]
         return [entry for entry in entries if entry["kind"] == "push"]
 
-    def expect_told(self, call: str, timeout: float = 5, **fields: Any) -> dict[str, Any]:
+    def expect_told(self, call: str, timeout: float = 15, **fields: Any) -> dict[str, Any]:
         """The first such entry of the timeline."""
 
         def found() -> dict[str, Any] | None:
