@@ -203,7 +203,7 @@ private struct StoredCall {
         case "emptySince": emptySince = try json.time()
         case "deliveryDue": deliveryDue = try json.time()
         case "deliveryServed": deliveryServed = try json.time()
-        // Of a field that stands twice, the last value counts.
+        // The last value of a field that stands twice counts.
         case "members":
             members = []
             try json.elements { json in
@@ -223,12 +223,18 @@ private struct StoredCall {
         }
     }
 
+    private func areDistinct(_ members: [Member]) -> Bool {
+        // Most calls have two members, and a set costs more than a comparison.
+        if members.count == 2 { return members[0].userID != members[1].userID }
+        return Set(members.map(\.userID)).count == members.count
+    }
+
     /// Nil when a field that each call has is missing.
     func call(_ callID: CallID) -> Call? {
         guard let mode, let inviter, let created, let timeout, let origin, let revision, let state, let updated,
             let deliveryServed, let members,
             // The inviter comes first, and a call has at least two members, each once.
-            members.count >= 2, Set(members.map(\.userID)).count == members.count
+            members.count >= 2, areDistinct(members)
         else { return nil }
         let beginning = Call(
             callID: callID, mode: mode, media: media, inviter: inviter, createdAt: created, timeout: timeout,

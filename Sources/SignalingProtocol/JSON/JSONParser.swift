@@ -96,57 +96,53 @@ package struct JSONParser {
     }
 
     private mutating func object(depth: Int) throws(JSONError) -> JSONObject {
-        guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
-        at += 1
+        try open(depth)
         var fields: [JSONObject.Field] = []
-        skipWhitespace()
-        if current == UInt8(ascii: "}") {
-            at += 1
-            return JSONObject()
-        }
-        fields.reserveCapacity(8)
-        while true {
+        while try hasNext(isFirst: fields.isEmpty, end: UInt8(ascii: "}")) {
+            if fields.isEmpty { fields.reserveCapacity(8) }
             skipWhitespace()
             guard current == UInt8(ascii: "\"") else { throw error("expected a field name") }
             let key = try string()
-            skipWhitespace()
-            guard current == UInt8(ascii: ":") else { throw error("expected ':'") }
-            at += 1
+            try colon()
             skipWhitespace()
             let start = at
             fields.append(.init(key: key, value: try value(depth: depth)))
             if depth == 1 { fieldRanges.append(start..<at) }
-            skipWhitespace()
-            switch current {
-            case UInt8(ascii: ","): at += 1
-            case UInt8(ascii: "}"):
-                at += 1
-                return JSONObject(fields)
-            default: throw error("expected ',' or '}'")
-            }
         }
+        return JSONObject(fields)
     }
 
     private mutating func array(depth: Int) throws(JSONError) -> [JSONValue] {
+        try open(depth)
+        var values: [JSONValue] = []
+        while try hasNext(isFirst: values.isEmpty, end: UInt8(ascii: "]")) { values.append(try value(depth: depth)) }
+        return values
+    }
+
+    /// Takes the first byte of an object or array.
+    private mutating func open(_ depth: Int) throws(JSONError) {
         guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
         at += 1
-        var values: [JSONValue] = []
+    }
+
+    /// Takes the comma before the next element of an object or array. Returns false after the last element, whose `end`
+    /// is then taken.
+    private mutating func hasNext(isFirst: Bool, end: UInt8) throws(JSONError) -> Bool {
         skipWhitespace()
-        if current == UInt8(ascii: "]") {
+        if current == end {
             at += 1
-            return values
+            return false
         }
-        while true {
-            values.append(try value(depth: depth))
-            skipWhitespace()
-            switch current {
-            case UInt8(ascii: ","): at += 1
-            case UInt8(ascii: "]"):
-                at += 1
-                return values
-            default: throw error("expected ',' or ']'")
-            }
-        }
+        if isFirst { return true }
+        guard current == UInt8(ascii: ",") else { throw error("expected ',' or '\(Character(Unicode.Scalar(end)))'") }
+        at += 1
+        return true
+    }
+
+    private mutating func colon() throws(JSONError) {
+        skipWhitespace()
+        guard current == UInt8(ascii: ":") else { throw error("expected ':'") }
+        at += 1
     }
 
     private mutating func number() throws(JSONError) -> JSONValue {
@@ -328,29 +324,16 @@ extension JSONParser {
         }
         depth += 1
         defer { depth -= 1 }
-        guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
-        at += 1
-        skipWhitespace()
-        if current == UInt8(ascii: "}") {
-            at += 1
-            return true
-        }
-        while true {
+        try open(depth)
+        var isFirst = true
+        while try hasNext(isFirst: isFirst, end: UInt8(ascii: "}")) {
+            isFirst = false
             skipWhitespace()
             let name = try fieldName()
-            skipWhitespace()
-            guard current == UInt8(ascii: ":") else { throw error("expected ':'") }
-            at += 1
+            try colon()
             try read(name, &self)
-            skipWhitespace()
-            switch current {
-            case UInt8(ascii: ","): at += 1
-            case UInt8(ascii: "}"):
-                at += 1
-                return true
-            default: throw error("expected ',' or '}'")
-            }
         }
+        return true
     }
 
     /// Takes an array. `read` must take each element, exactly once. Returns false for any other value, which is skipped.
@@ -362,24 +345,13 @@ extension JSONParser {
         }
         depth += 1
         defer { depth -= 1 }
-        guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
-        at += 1
-        skipWhitespace()
-        if current == UInt8(ascii: "]") {
-            at += 1
-            return true
-        }
-        while true {
+        try open(depth)
+        var isFirst = true
+        while try hasNext(isFirst: isFirst, end: UInt8(ascii: "]")) {
+            isFirst = false
             try read(&self)
-            skipWhitespace()
-            switch current {
-            case UInt8(ascii: ","): at += 1
-            case UInt8(ascii: "]"):
-                at += 1
-                return true
-            default: throw error("expected ',' or ']'")
-            }
         }
+        return true
     }
 
     /// Takes a value of any kind.
