@@ -45,7 +45,7 @@ package struct MediaServer: Sendable {
     }
 
     /// The URL of the API that closes rooms; nil when the rooms of this server are not closed.
-    var apiURL: String? {
+    package var apiURL: String? {
         if case .liveKit(let apiURL, _) = details { apiURL } else { nil }
     }
 

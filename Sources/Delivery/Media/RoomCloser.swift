@@ -28,6 +28,8 @@ package final class RoomCloser: LeasedWorker {
         /// The server's index in `servers`.
         let place: Int
         let room: String
+        /// The call at the revision of the entry.
+        let call: Call
         var duties: [RoomDuty]
     }
 
@@ -50,8 +52,8 @@ package final class RoomCloser: LeasedWorker {
     private let wall: () -> WallTime
     private var attempts: [UInt64: RoomAttempt] = [:]
     private var lastRequest: UInt64 = 0
-    /// The number of entries that are being judged.
-    private var judging = 0
+    /// The number of attempts whose call is being read.
+    private var reading = 0
     private var counts: RoomCounts
     /// Called with a server's name and the reason when the server begins to refuse requests, and with nil when the
     /// server takes requests again; at most once a minute.
@@ -84,7 +86,7 @@ package final class RoomCloser: LeasedWorker {
         if state.hints.count < LeasedWorkerBounds.hints { state.hints += ids }
     }
 
-    package var hasStopped: Bool { isStopping && attempts.isEmpty && judging == 0 && state.hasSettled }
+    package var hasStopped: Bool { isStopping && attempts.isEmpty && reading == 0 && state.hasSettled }
 
     // MARK: Time
 
@@ -174,31 +176,37 @@ package final class RoomCloser: LeasedWorker {
     /// Whether the worker lease is sure to last while an attempt begins.
     private var mayBegin: Bool { !isStopping && now + RoomBounds.margin < state.sureUntil }
 
-    /// Judges an entry by the present state of its call, and begins an attempt.
+    /// Begins an attempt for an entry.
     private func begin(_ entry: OutboxItem, _ place: Int) {
         guard mayBegin else { return settled(entry, .released, place) }
         guard case .call(let call) = RecordCodec.decode(entry.record, entry.id),
             let room = servers[place].server.room(of: call.callID, call.mode)
         else { return settled(entry, .taken, place, .givenUp) }
         let duties = RoomDuty.duties(of: call)
-        guard !duties.isEmpty else { return settled(entry, .taken, place) }
-        let judge = worker
-        var present = call
-        judging += 1
+        goOn(RoomAttempt(entry: entry, place: place, room: room, call: call, duties: duties))
+    }
+
+    /// Reads the call, and sends the request of the next duty that stands in the present call: while a request was under
+    /// way, a member may have joined again. Settles the entry after the last duty.
+    private func goOn(_ attempt: RoomAttempt) {
+        guard !attempt.duties.isEmpty else { return settled(attempt.entry, .taken, attempt.place) }
+        let reader = worker
+        var present = attempt.call
+        reading += 1
         start { [self] () async throws(StoreError) in
-            if case .call(let found)? = try await store.load([call.callID])[0]?.record { present = found }
+            if case .call(let found)? = try await store.load([present.callID])[0]?.record { present = found }
         } done: { [self] isDone in
-            judging -= 1
-            guard judge == worker else { return }
-            guard isDone else { return settled(entry, .released, place) }
-            let standing = duties.filter { $0.stands(in: present) }
-            count(.skipped, place, duties.count - standing.count)
-            go(on: RoomAttempt(entry: entry, place: place, room: room, duties: standing))
+            reading -= 1
+            guard reader == worker else { return }
+            guard isDone else { return settled(attempt.entry, .released, attempt.place) }
+            var standing = attempt
+            standing.duties.removeAll { !$0.stands(in: present) }
+            count(.skipped, attempt.place, attempt.duties.count - standing.duties.count)
+            send(standing)
         }
     }
 
-    /// Sends the request of the next duty, or settles the entry after the last duty.
-    private func go(on attempt: RoomAttempt) {
+    private func send(_ attempt: RoomAttempt) {
         guard let duty = attempt.duties.first else { return settled(attempt.entry, .taken, attempt.place) }
         guard mayBegin else { return settled(attempt.entry, .released, attempt.place) }
         lastRequest += 1
@@ -228,7 +236,7 @@ package final class RoomCloser: LeasedWorker {
         }
         servers[attempt.place].trouble = nil
         attempt.duties.removeFirst()
-        go(on: attempt)
+        goOn(attempt)
     }
 
     /// Puts an entry off, or gives the entry up.

@@ -190,6 +190,16 @@ import Tokens
         #expect(rig.waiting == 0 && rig.count(.gone) == 1 && rig.count(.done) == 1)
     }
 
+    @Test func whoJoinsAgainWhileAnotherIsRemovedStays() {
+        rig.commit(1, ["alice": .accepted, "bob": .accepted, "carol": .accepted, "dave": .accepted])
+        rig.commit(2, ["bob": .quit, "carol": .quit])
+        rig.commit(3, ["carol": .accepted])
+        #expect(rig.server.lines.count == 1 && rig.server.lines[0].contains("bob"))
+        rig.server.answer(200)
+        for _ in 0..<8 { rig.turn(after: 250) }
+        #expect(rig.server.open.isEmpty && rig.waiting == 0 && rig.count(.done) == 1 && rig.count(.skipped) == 1)
+    }
+
     @Test(
         arguments: [
             (500, "{}"), (404, "<html>"), (404, #"{"code":"bad_route"}"#), (302, ""), (401, "{}"), (nil, ""),
