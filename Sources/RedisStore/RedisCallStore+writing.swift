@@ -75,8 +75,11 @@ extension RedisCallStore {
             addClaims(of: commit, to: &pipeline)
             places += [Int](repeating: place, count: pipeline.commands.count - count)
         }
+        // In a cluster, the servers of these claims may get no other command of the write, whose `WAIT` then counts no
+        // replica of theirs.
+        let replies = try await session.run(pipeline, isWrite: session.isCluster)
         var held: Set<Int> = []
-        for ((place, command), reply) in zip(zip(places, pipeline.commands), try await session.run(pipeline)) {
+        for ((place, command), reply) in zip(zip(places, pipeline.commands), replies) {
             let isTaken = command.isScript ? try reply.number() == 1 : try reply.wasSet()
             if !isTaken { held.insert(place) }
         }

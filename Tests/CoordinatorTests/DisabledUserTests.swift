@@ -24,4 +24,20 @@ import Testing
         world.pass(seconds: 3)
         #expect(alice.request(.userBlockList)?.code == nil)
     }
+
+    /// No coordinator may have been there when the users were disabled.
+    @Test func usersDisabledBeforeTheStartAreSignedOutAndHaveNoPushes() {
+        let users = (0...ServiceBounds.signOutsPerReading).map { UserID("user\($0)")! }
+        let world = World { memory in
+            for user in users {
+                let key = PushRegistration.Key(
+                    DeviceAddress(userID: user, deviceID: DeviceID("phone")!), .standard, .apnsVoIP)
+                _ = memory.register(PushRegistration(key, target: .token("token of \(user)"), digest: "", since: 0))
+                _ = memory.set(user, isDisabled: true)
+            }
+            return memory
+        }
+        world.pass(seconds: 10)
+        #expect(world.memory.registrations(of: users).flatMap { $0 }.isEmpty)
+    }
 }

@@ -81,6 +81,8 @@ package enum ServiceBounds {
     package static let brokerPatience: Milliseconds = 6_000
     /// The age, in microseconds, up to which a coordinator tells brokers the disabled users as it has read them.
     package static let disabledUsersAge: Int64 = 5_000_000
+    /// The number of disabled users whom a coordinator signs out after each reading of the list.
+    package static let signOutsPerReading = 100
     /// The largest number of messages in a batch.
     package static let messagesPerBatch = 64
     /// The largest number of deadlines in a batch, so that requests do not wait too long.

@@ -33,8 +33,9 @@ struct StoreChores {
         return isBeyond
     }
 
-    /// Reads what administrators have set, and signs out users who were disabled since the last reading: until now this
-    /// coordinator may have served them. Returns whether the disabled users have changed, and the messages to publish.
+    /// Reads the settings of administrators, and signs out users who were disabled since the last reading: until now this
+    /// coordinator may have served them. The first reading signs out all disabled users, since no coordinator may have
+    /// been there when they were disabled. Returns whether the disabled users have changed, and the messages to publish.
     func readAdminSettings() async -> (isChanged: Bool, messages: [OutboundMessage]) {
         do throws(StoreError) {
             let found = try await store.adminSettings()
@@ -42,7 +43,7 @@ struct StoreChores {
             let former = context.disabledUsers
             context.disabledUsers = found.disabledUsers
             context.disabledUsersReadAt = context.stopwatch()
-            context.usersToKeepOut.formUnion(found.disabledUsers.subtracting(former ?? found.disabledUsers))
+            context.usersToKeepOut.formUnion(found.disabledUsers.subtracting(former ?? []))
             context.usersToKeepOut.formIntersection(found.disabledUsers)
             return (former != found.disabledUsers, await keepOut())
         } catch {
@@ -51,11 +52,12 @@ struct StoreChores {
         }
     }
 
-    /// Signs out the users who were disabled. Users whom the store did not let sign out follow after the next reading.
+    /// Signs out the users who were disabled, a bounded number at a time. The others, and users whom the store did not let
+    /// sign out, follow after the next reading.
     private func keepOut() async -> [OutboundMessage] {
         let service = BatchService(context)
         do throws(StoreError) {
-            for user in context.usersToKeepOut.sorted() {
+            for user in context.usersToKeepOut.sorted().prefix(ServiceBounds.signOutsPerReading) {
                 try await service.keepOut(user)
                 context.usersToKeepOut.remove(user)
             }
