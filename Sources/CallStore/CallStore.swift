@@ -12,6 +12,9 @@ package protocol CallStore:
     /// A short name of the store for logs, without credentials.
     var summary: String { get }
 
+    /// The name and version of the store's server or library, as "Redis 7.0.15"; nil while unknown.
+    var version: String? { get }
+
     /// A text for the log that says how much a crash of the store's machine may lose; nil while the durability is not
     /// known.
     var durability: String? { get }
@@ -175,6 +178,7 @@ extension UserStore {
 
 extension CallStore {
     package var isShared: Bool { false }
+    package var version: String? { nil }
     package var durability: String? { nil }
     package var hazards: [StoreHazard] { [] }
     package var roundTrips: Int { 0 }

@@ -44,6 +44,7 @@ extension ForwardingStore {
     // MARK: State
 
     package var summary: String { store.summary }
+    package var version: String? { store.version }
     package var durability: String? { store.durability }
     package var hazards: [StoreHazard] { store.hazards }
     package var fill: StoreFill? { store.fill }

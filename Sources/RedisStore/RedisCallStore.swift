@@ -113,6 +113,8 @@ package final class RedisCallStore: CallStore {
 
     package var summary: String { "\(session.address)" }
 
+    package var version: String? { session.version.map { "Redis \($0)" } }
+
     package var durability: String? {
         guard let setting = session.durability else { return nil }
         switch setting {

@@ -16,8 +16,8 @@ final class RedisSession: AnswersLater {
         /// The wait for replicas, in milliseconds, as long as too few replicas have the writes. A server without a replica
         /// answers nothing else to this connection during the wait.
         static let shortWait = 20
-        /// Of the checks whether replicas have the writes again, one of so many waits as long as before: a replica may be
-        /// slower than the short wait.
+        /// Each check with this number waits as long as before for replicas to have the writes again: a replica may be
+        /// slower than the short wait of the other checks.
         static let checksPerLongWait = 8
         static let backoff: ClosedRange<Int64> = 50...1_000
         /// The longest pause between attempts where another server may take over: requests are served again within a
@@ -517,8 +517,9 @@ final class RedisSession: AnswersLater {
         clock.adopt(look.now, between: look.before, look.after)
     }
 
-    /// The settings of a server.
+    /// The version and the settings of a server.
     private struct RedisSettings {
+        var version: String?
         /// `appendfsync` (`always`, `everysec` or `no`), or "appendonly=no".
         var durability: String?
         /// `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`.
@@ -526,6 +527,14 @@ final class RedisSession: AnswersLater {
         var fill: StoreFill?
         /// The difference between the server's clock and the store's, in a cluster.
         var clockDifference: Milliseconds = 0
+    }
+
+    /// The oldest version of the servers; nil while unknown.
+    var version: String? {
+        settings.values.compactMap(\.version).min { lhs, rhs in
+            let parts = [lhs, rhs].map { $0.split(separator: ".").map { Int($0) ?? 0 } }
+            return parts[0].lexicographicallyPrecedes(parts[1])
+        }
     }
 
     /// The least durable setting of the servers; nil while unknown.
@@ -560,14 +569,17 @@ final class RedisSession: AnswersLater {
         Double(fill.bytes) / Double(fill.limit ?? .max)
     }
 
+    /// Returns a field of a reply to `INFO`.
+    private func field(_ name: String, of text: String) -> String? {
+        text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
+            .map { String($0.dropFirst(name.count + 1)) }
+    }
+
     /// Reads the reply to `INFO memory`.
     private func fill(_ text: String) -> StoreFill? {
-        func field(_ name: String) -> Int64? {
-            text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
-                .flatMap { Int64($0.dropFirst(name.count + 1)) }
-        }
-        return field("used_memory").map { bytes in
-            StoreFill(bytes: bytes, limit: field("maxmemory").flatMap { $0 == 0 ? nil : $0 })
+        func number(_ name: String) -> Int64? { field(name, of: text).flatMap { Int64($0) } }
+        return number("used_memory").map { bytes in
+            StoreFill(bytes: bytes, limit: number("maxmemory").flatMap { $0 == 0 ? nil : $0 })
         }
     }
 
@@ -602,6 +614,7 @@ final class RedisSession: AnswersLater {
             }
         }
         pipeline.command("INFO", 1) { $0.add("memory") }
+        pipeline.command("INFO", 1) { $0.add("server") }
         if isCluster { pipeline.command("TIME") }
         return pipeline
     }
@@ -614,7 +627,8 @@ final class RedisSession: AnswersLater {
         found.evictionPolicy = values[2] == "noeviction" ? nil : values[2]
         if let isOn = values[0], let sync = values[1] { found.durability = isOn == "yes" ? sync : "appendonly=no" }
         found.fill = replies[3].bytes?.text.flatMap(fill)
-        if isCluster, let raw = try? replies[4].redisTime(), let first = clock.now(boot: sent),
+        found.version = replies[4].bytes?.text.flatMap { field("redis_version", of: $0) }
+        if isCluster, let raw = try? replies[5].redisTime(), let first = clock.now(boot: sent),
             let last = clock.now(boot: machine.boot())
         {
             // The reply may have waited in this process.

@@ -1,3 +1,4 @@
+import CSQLite
 import CallCore
 import CallStore
 import Glibc
@@ -88,6 +89,8 @@ package final class SQLiteCallStore: CallStore {
     }
 
     package var summary: String { Self.summary(path) }
+
+    package var version: String? { "SQLite \(String(cString: sqlite3_libversion()))" }
 
     package var fill: StoreFill? {
         var bytes: Int64 = 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,11 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from harness import Broker, RedisServer, SecureBroker, free_port, run, wait_until
+from harness.credentials import make_certificates
+from harness.http2 import Reply
+from harness.media import LiveKit
+from harness.push_providers import PushProviders
+from harness.receiver import Receiver
 
 
 class OddBroker(Broker):
@@ -49,7 +57,7 @@ def verdicts(checks: dict[str, dict[str, Any]]) -> dict[str, str]:
 
 
 CHECKS = {
-    "connect", "packet-size", "receive-maximum", "publish", "shared-subscriptions", "message-expiry", "will", "retained",
+    "connect", "packet-size", "receive-maximum", "publish", "largest-message", "shared-subscriptions", "message-expiry", "will", "retained",
     "small-packets", "wrong-token",
 }  # fmt: skip
 
@@ -76,6 +84,7 @@ def test_a_broker_with_tokens_and_a_store_are_well(tmp_path: Path, brokers: list
         redis.stop()
     assert (status, verdicts(checks)) == (0, {}), checks
     assert set(checks) == CHECKS | {"store", "durability", "clock", "room"}
+    assert ", Redis " in checks["store"]["seen"]
     token.write_text(broker.token("alice"))
     status, checks = doctor("--broker", broker.url, "--token-file", str(token))
     assert status == 2 and "--role server" in checks["connect"]["mend"]
@@ -127,3 +136,78 @@ def test_a_missing_broker_and_a_store_that_loses_calls(tmp_path: Path) -> None:
     assert "raise maxmemory" in checks["store"]["mend"]
     refused = run("doctor", "--store", "redis://u:secret@host:x")
     assert refused.returncode == 64 and "secret" not in refused.stderr
+
+
+def test_each_broker_of_a_list_is_tried(tmp_path: Path, brokers: list[Broker]) -> None:
+    brokers += [OddBroker(tmp_path / "a", "max_packet_size 100000"), OddBroker(tmp_path / "b", "message_size_limit 100000")]
+    status, checks = doctor("--broker", ",".join(broker.url for broker in brokers))
+    small, cut = (f"127.0.0.1:{broker.port}" for broker in brokers)
+    assert set(checks) == {f"{name}@{broker}" for name in CHECKS for broker in (small, cut)}
+    assert status == 2 and checks[f"packet-size@{small}"]["verdict"] == "fail"
+    assert (checks[f"packet-size@{cut}"]["verdict"], checks[f"largest-message@{cut}"]["verdict"]) == ("ok", "fail")
+    refused = run("doctor", "--broker", f"{brokers[0].url},{brokers[0].url}")
+    assert refused.returncode == 64 and "named twice" in refused.stderr
+
+
+def test_what_the_settings_lead_to_is_tried(tmp_path: Path, brokers: list[Broker]) -> None:
+    """The settings of `serve` and `gateway` come from one file. Nothing is pushed to a device, and no event is sent."""
+    brokers.append(Broker(tmp_path / "broker"))
+    providers, receiver, media = (kind(tmp_path / kind.__name__) for kind in (PushProviders, Receiver, LiveKit))
+    made = replace(providers.target_of("doctor", "doctor", "apns"), token="0" * 64)
+    providers.targets[made.token] = made
+    config = tmp_path / "bellwire.json"
+    config.write_text(
+        json.dumps(
+            {
+                "broker": brokers[0].url,
+                "serve": {"push": str(providers.settings()), "media": media.settings(), "request-rate": "20/200"},
+                "gateway": {"webhooks": str(receiver.settings()), "http-cert": str(receiver.directory / "broker.crt")},
+            }
+        )
+    )
+    sent = {"push", "push-default-apns", "push-default-fcm", "push-default-webPush", "webhooks", "webhook-app", "media", "media-sfu"}
+    _, checks = doctor("--config", str(config))
+    assert set(checks) == CHECKS | sent | {"certificate-http-cert"}
+    assert {name: check for name, check in checks.items() if name in sent and check["verdict"] != "ok"} == {}
+    assert receiver.attempts == [] and media.asked == []
+    providers.always(made, Reply(403, {"reason": "InvalidProviderToken"}))
+    providers.tokens.faults = [Reply(401)]
+    receiver.stop()
+    media.stop()
+    status, checks = doctor("--config", str(config))
+    failed = {name for name in sent if checks[name]["verdict"] == "fail"}
+    assert status == 2 and failed == {"push-default-apns", "push-default-fcm", "webhook-app", "media-sfu"}, checks
+    assert "InvalidProviderToken" in checks["push-default-apns"]["seen"] and "no access token" in checks["push-default-fcm"]["seen"]
+    providers.close()
+    config.write_text(json.dumps({"broker": brokers[0].url, "serve": {"webhooks": str(config)}}))
+    _, checks = doctor("--config", str(config))
+    assert checks["webhooks"]["verdict"] == "fail" and "unknown field" in checks["webhooks"]["seen"]
+
+
+@pytest.mark.parametrize(("days", "verdict"), [(13, "warn"), (15, "ok"), (0, "fail")])
+def test_certificates_are_warned_of_in_their_last_14_days(tmp_path: Path, days: int, verdict: str) -> None:
+    make_certificates(tmp_path)
+    request = ["openssl", "req", "-x509", "-key", str(tmp_path / "broker.key"), "-subj", "/CN=a", "-days", str(days)]
+    subprocess.run([*request, "-out", str(tmp_path / "own.crt")], check=True, capture_output=True)
+    wait_until(lambda: days > 0 or ended(tmp_path / "own.crt"), 5, "the certificate has ended")
+    _, checks = doctor("--broker", f"mqtt://127.0.0.1:{free_port()}", "--devices-cert", str(tmp_path / "own.crt"))
+    assert checks["certificate-devices-cert"]["verdict"] == verdict
+    _, checks = doctor("--broker", f"mqtt://127.0.0.1:{free_port()}", "--devices-cert", str(tmp_path / "broker.key"))
+    assert checks["certificate-devices-cert"]["verdict"] == "fail"
+
+
+def ended(certificate: Path) -> bool:
+    return subprocess.run(["openssl", "x509", "-checkend", "0", "-noout", "-in", certificate], check=False, capture_output=True).returncode == 1
+
+
+def test_the_mode_of_a_file_is_seen_before_it_is_mended(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    path.touch()
+    path.chmod(0o644)
+    options = ("--broker", f"mqtt://127.0.0.1:{free_port()}", "--store", f"sqlite:{path}")
+    _, checks = doctor(*options)
+    assert checks["file-mode"]["verdict"] == "warn" and "(644)" in checks["file-mode"]["seen"]
+    assert checks["store"]["seen"].count("SQLite 3") == 1
+    assert os.stat(path).st_mode & 0o777 == 0o600, "opening the store makes the file private"
+    _, checks = doctor(*options)
+    assert checks["file-mode"]["verdict"] == "ok"

@@ -209,7 +209,7 @@ def receiving(directory: Path, secret: str, program: str, source: str) -> Iterat
     """The port of a receiver that has this secret."""
     (directory / "app.whsec").write_text(secret + "\n")
     port = free_port()
-    (directory / "receiver.mjs").write_text(source.replace("8080", str(port)))
+    (directory / "receiver.mjs").write_text(source.replace("9000", str(port)))
     receiver = Child(["env", "-C", str(directory), program, "receiver.mjs"], stdout=directory / "receiver.log")
     try:
         wait_until(lambda: listening(port), 10, "the receiver listens")

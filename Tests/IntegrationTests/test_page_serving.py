@@ -146,6 +146,18 @@ def test_dev_serves_the_page(dev: Dev) -> None:
     assert f"call page    http://127.0.0.1:{dev.gateway_port}/" in dev.log.read_text()
 
 
+def addresses(port: int) -> set[str]:
+    """The addresses, as the kernel writes them, at which a TCP port listens."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {words[1].split(":")[0] for words in lines if words[3] == "0A" and int(words[1].split(":")[1], 16) == port}
+
+
+def test_dev_listens_on_loopback_alone(dev: Dev) -> None:
+    """mosquitto 2.0 opens a WebSocket listener at all addresses unless the listener names its kind of socket."""
+    for port in (dev.port, dev.web_port, dev.gateway_port):
+        assert addresses(port) == {"0100007F"}
+
+
 def test_dev_with_push_tells_it(tmp_path: Path, files: Path, providers: PushProviders) -> None:
     dev = Dev(tmp_path, "--page", str(files), "--push", str(providers.settings()))
     assert json.loads(get(dev.gateway_port, "/page.json")[2])["applicationServerKey"] == providers.apps[0].vapid_public

@@ -114,3 +114,12 @@ def test_the_broker_of_the_package_has_the_bounds_of_the_image() -> None:
     of_image = {"plugin_opt_coordinator", "log_dest", "log_timestamp_format", "log_type", "connection_messages"}
     assert set(image) - set(package) == of_image and set(package) <= set(image)
     assert [name for name in package if name not in own and package[name] != image[name]] == []
+
+
+@pytest.mark.parametrize("path", ["deploy/debian/mosquitto.conf", "Sources/BellwireCommands/Processes/BrokerProcess.swift"])
+def test_web_socket_listeners_of_this_machine_name_their_kind_of_socket(path: str) -> None:
+    """Without `socket_domain`, mosquitto 2.0 opens a WebSocket listener at all addresses."""
+    text = (PROJECT / path).read_text()
+    listeners = [part for part in text.split("listener ")[1:] if part.splitlines()[0].endswith("127.0.0.1")]
+    web_socket = [part for part in listeners if "\nprotocol websockets" in part.replace("\n        ", "\n")]
+    assert web_socket and all("socket_domain ipv4" in part for part in web_socket)

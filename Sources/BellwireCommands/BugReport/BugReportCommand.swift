@@ -5,7 +5,7 @@ import Support
 /// `bellwire bugreport`: a file that a user can send with a bug report (docs/operations.md, A bug report).
 package enum BugReportCommand {
     private enum Bounds {
-        /// The last lines of the log, and their bytes. Of a file, only its end is read.
+        /// The last lines of the log, and their bytes. Only the end of a file is read.
         static let logLines = 1_000
         static let logBytes = 512 * 1024
         static let pages = 20
@@ -23,8 +23,8 @@ package enum BugReportCommand {
             Option("log", "FILE", default: "", "a log, of which the end is taken; - for standard input"),
             Option("http", "URL,URL", default: "", "the HTTP addresses of coordinators and gateways"),
             Option("http-ca", "FILE", default: "", "certificate authorities to trust with https://"),
-        ] + DoctorCommand.command.options.filter { $0.name != "json" },
-        positionals: 0...0)
+        ] + DoctorCommand.options.filter { $0.name != "http" },
+        positionals: 0...0, configObjects: DoctorCommand.configObjects)
 
     package static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)

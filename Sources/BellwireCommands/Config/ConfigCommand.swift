@@ -32,7 +32,7 @@ package enum ConfigCommand {
         let file: ConfigFile
         do throws(SettingsError) { file = try ConfigFile(path) } catch { throw UsageError(error.description) }
         try Arguments(ServeCommand.command, file: file).placing(ServeCommand.check)
-        if file.names(GatewayCommand.command.name) || file.value("keys", of: GatewayCommand.command.name) != nil {
+        if file.names(GatewayCommand.command.name) || file.value("keys", of: GatewayCommand.command) != nil {
             try Arguments(GatewayCommand.command, file: file).placing(GatewayCommand.check)
         }
         if file.names(DevCommand.command.name) {

@@ -24,7 +24,11 @@ struct ConfigFile {
     /// Reads the file and the files that the file includes. Throws the first mistake, with its place.
     init(_ path: String) throws(SettingsError) { try read(path, from: []) }
 
-    func value(_ name: String, of command: String) -> Value? { values[command]?[name] ?? values[""]?[name] }
+    /// Returns the value that counts for a command: the value in the first of the command's objects that has the setting,
+    /// or the value for all commands.
+    func value(_ name: String, of command: Command) -> Value? {
+        command.configObjects.lazy.compactMap { values[$0]?[name] }.first ?? values[""]?[name]
+    }
 
     /// Whether the file has the object of a command.
     func names(_ command: String) -> Bool { values[command] != nil }

@@ -27,8 +27,7 @@ package enum DevCommand {
             Option(switch: "once", "exit after the demonstration, with status 1 if it failed"),
             PageOptions.page,
             SettingsOptions.takeOverStore,
-        ] + [DeliveryOptions.push, DeliveryOptions.media] + TurnOptions.all + SpanDelivery.options
-            + SettingsOptions.all,
+        ] + DeliveryOptions.all + TurnOptions.all + SpanDelivery.options + SettingsOptions.all,
         positionals: 0...0)
 
     /// The state that other threads share with the main thread.
@@ -51,8 +50,7 @@ package enum DevCommand {
         _ = try TurnOptions.servers(arguments)
         _ = try SpanDelivery.settings(arguments)
         _ = try LogOptions.level(arguments)
-        if let push = try arguments.file("push") { _ = try PushDelivery.settings(push, "bellwire dev") }
-        if let media = try arguments.file("media") { _ = try MediaDelivery.settings(media, "bellwire dev") }
+        try DeliveryOptions.check(arguments)
     }
 
     /// A port, or 0 for any free port.
@@ -99,25 +97,29 @@ package enum DevCommand {
             path: store, stamp: SettingsOptions.stamp(arguments, configuration.settings),
             historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
             lease: configuration.settings.presence.lease)
+        let webhooks = try WebhookDelivery(arguments, "bellwire dev", beside: opened, log: log) { opened }
+        defer { webhooks?.stop() }
+        configuration.endpoints = webhooks?.endpoints ?? []
         let settings = configuration.settings
+        let delivers = try DeliveryOptions.delivers(arguments)
         let push = try PushDelivery(
             try arguments.file("push"),
             PushDelivery.Surroundings(
                 command: "bellwire dev", name: configuration.id, lease: settings.presence.lease,
-                traces: settings.trace, traceLife: settings.historyRetention, delivers: true, log: log),
+                traces: settings.trace, traceLife: settings.historyRetention, delivers: delivers, log: log),
             beside: opened
         ) { opened }
         defer { push?.stop() }
         let media = try MediaDelivery(
-            try arguments.file("media"), "bellwire dev", delivers: true, beside: opened, log: log
+            try arguments.file("media"), "bellwire dev", delivers: delivers, beside: opened, log: log
         ) { opened }
         defer { media?.stop() }
         media?.configure(&configuration)
         let spans = try SpanDelivery(arguments, beside: opened, log: log) { opened }
         defer { spans?.stop() }
         spans?.configure(&configuration)
-        status.alsoShow(allMetrics(nil, push, media, spans))
-        startCoordinator(configuration, opened, push, media, spans, status, log, state)
+        status.alsoShow(allMetrics(webhooks, push, media, spans))
+        startCoordinator(configuration, opened, webhooks, push, media, spans, status, log, state)
         defer { waitForCoordinator(status, state) }
 
         writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
@@ -142,13 +144,15 @@ package enum DevCommand {
     }
 
     private static func startCoordinator(
-        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
-        _ media: MediaDelivery?, _ spans: SpanDelivery?, _ status: CoordinatorStatus, _ log: Log, _ state: DevState
+        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ webhooks: WebhookDelivery?,
+        _ push: PushDelivery?, _ media: MediaDelivery?, _ spans: SpanDelivery?, _ status: CoordinatorStatus, _ log: Log,
+        _ state: DevState
     ) {
         // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log,
-            companions: companions(nil, push, media, spans),
+            companions: companions(webhooks, push, media, spans),
+            onOutboxEntries: webhooks?.onOutboxEntries ?? { _ in },
             onRooms: media?.onRooms ?? { _ in }, onPushes: push?.onPushes ?? { _ in })
         startDetachedThread {
             coordinator.run()

@@ -13,6 +13,8 @@ enum HowToConnect {
               \(bellwire) listen --as bob --broker mqtt://127.0.0.1:\(port)\(flag)
               \(bellwire) call bob --as alice --broker mqtt://127.0.0.1:\(port)\(flag)
 
+            The call is over with its answer; with --mode advanced both stay in the call until someone hangs up (h).
+
             Watch everything:
 
               mosquitto_sub -p \(port) -v -t '\(root)/#'
@@ -23,12 +25,12 @@ enum HowToConnect {
               phone = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "carol/py", protocol=mqtt.MQTTv5)
               send = lambda **m: phone.publish("\(root)/up/carol/py", json.dumps(m), qos=1)
               def on_message(_, __, message):
-                  event = json.loads(message.payload)
-                  print(event.get("event", event["type"]), event.get("callID", ""))
+                  event = json.loads(message.payload); print(event.get("event", event["type"]), event.get("callID", ""))
                   if event["type"] == "event": send(type="ack", callID=event["callID"], revision=event["revision"])
                   if event.get("event") == "call.invited": send(type="call.accept", id="a" + event["callID"][:60], callID=event["callID"])
-              phone.on_message, phone.on_connect = on_message, lambda *_: phone.subscribe([("\(root)/down/carol", 1), ("\(root)/down/carol/py", 1)])
-              phone.connect("127.0.0.1", \(port)); phone.loop_forever()
+              presence = lambda text: ("\(root)/presence/carol/py", text)
+              phone.on_message, phone.on_connect = on_message, lambda *_: (phone.subscribe([("\(root)/down/carol", 1), ("\(root)/down/carol/py", 1)]), phone.publish(*presence('{"online":true}')))
+              phone.will_set(*presence('{"online":false,"reason":"lost"}')); phone.connect("127.0.0.1", \(port)); phone.loop_forever()
 
             Be a backend, and make bob's phone ring (docs/backend.md):
 

@@ -1,6 +1,7 @@
 import MQTTClient
 import SignalingProtocol
 import Support
+import TLSClient
 
 /// The examination of a running broker: each property that Bellwire needs is tried (docs/deployment.md, Any MQTT 5
 /// broker). All topics begin with `{root}/doctor/{id}`; nothing is left behind.
@@ -37,10 +38,14 @@ struct BrokerExamination {
         do throws(MQTTError) {
             let first = try Probe(configuration(1))
             checks.append(.ok("connect", "MQTT 5 at \(configuration.broker)"))
+            if let end = PeerCertificates.ends["the broker"] {
+                checks.append(CertificateExamination.check("broker", end))
+            }
             let second = try Probe(configuration(2))
             checks += limits(first.offer)
             checks.append(attempt("publish") { () throws(MQTTError) in try publish(first, second) })
             guard checks.last?.verdict != .fail else { return checks }
+            checks.append(attempt("largest-message") { () throws(MQTTError) in try publishLargest(first, second) })
             checks.append(attempt("shared-subscriptions") { () throws(MQTTError) in try share(first, second) })
             checks.append(attempt("message-expiry") { () throws(MQTTError) in try expire(first, second) })
             checks.append(attempt("will") { () throws(MQTTError) in try will(second) })
@@ -125,6 +130,16 @@ struct BrokerExamination {
                 mend: "allow this identity to subscribe to \(topic)/#")
         }
         return .ok("publish", "a message came through at QoS 1")
+    }
+
+    private func publishLargest(_ first: Probe, _ second: Probe) throws(MQTTError) -> Check {
+        let mend = "mosquitto: message_size_limit 0, max_packet_size 393216; EMQX: mqtt.max_packet_size = 384KB"
+        let largest = String(repeating: "x", count: Limits.downBytes)
+        guard try first.publish(message("largest", largest)), try second.message(on: "\(topic)/largest") != nil else {
+            return .fail(
+                "largest-message", "a message of \(largest.utf8.count) bytes does not come through", mend: mend)
+        }
+        return .ok("largest-message", "a message of \(largest.utf8.count) bytes came through")
     }
 
     private func share(_ first: Probe, _ second: Probe) throws(MQTTError) -> Check {

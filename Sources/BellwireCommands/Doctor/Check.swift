@@ -12,6 +12,9 @@ struct Check {
     /// The command or setting that mends the fault; nil for `ok`.
     let mend: String?
 
+    /// Returns the same check under another name.
+    func named(_ name: String) -> Check { Check(name: name, verdict: verdict, seen: seen, mend: mend) }
+
     static func ok(_ name: String, _ seen: String) -> Check { Check(name: name, verdict: .ok, seen: seen, mend: nil) }
 
     static func warn(_ name: String, _ seen: String, mend: String) -> Check {

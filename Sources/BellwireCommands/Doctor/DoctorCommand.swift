@@ -2,39 +2,51 @@ import CallStore
 import MQTTClient
 import SignalingProtocol
 
-/// `bellwire doctor`: tries what a deployment needs of its broker and its store (docs/deployment.md).
+/// `bellwire doctor`: tries what a deployment needs (docs/deployment.md).
 package enum DoctorCommand {
     static let command = Command(
         name: "doctor", arguments: "",
         summary: """
-            Tries what Bellwire needs of a running broker and store: one line a check, with the command or setting that
-            mends a fault. The broker is tried on topics below {topic root}/doctor. Exit 0, 1 for warnings, 2 for faults.
+            Tries what a deployment needs, with the options of serve and gateway: running brokers and a store, endpoints
+            of webhooks, providers of pushes, media servers, and certificates. Prints one line a check, with the command
+            or setting that mends a fault. Brokers are tried on topics below {topic root}/doctor. Of a settings file, the
+            object serve counts before the object gateway. Exit 0, 1 for warnings, 2 for faults.
             """,
-        options: [
-            ConfigFile.option,
-            Option(
-                "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
-                "mqtt://[user[:password]@]host:port, or mqtts://"),
-            Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
-            Option("broker-cert", "FILE", default: "", "a coordinator's certificate, where the broker asks for one"),
-            Option("broker-key", "FILE", default: "", "the certificate's private key"),
-            Option("token-file", "FILE", default: "", "a file with the token of a coordinator or a server"),
-            SettingsOptions.topicRoot,
-        ] + StoreOptions.examined + [Option(switch: "json", "print the checks as JSON")],
-        positionals: 0...0)
+        options: options + [Option(switch: "json", "print the checks as JSON")],
+        positionals: 0...0, configObjects: configObjects)
+
+    /// The objects of a settings file that count for commands that examine a deployment.
+    static let configObjects = [ServeCommand.command.name, GatewayCommand.command.name]
+
+    /// The options of `serve` and `gateway`. A store is tried only when it is named.
+    static let options: [Option] = {
+        var options = StoreOptions.examined
+        for option in ServeCommand.command.options + GatewayCommand.command.options
+        where !options.contains(where: { $0.name == option.name }) { options.append(option) }
+        return options
+    }()
 
     package static func run(_ words: [String]) throws -> Int32 {
         let arguments = try Arguments(command, words)
         return try arguments.placing { try examine($0) }
     }
 
-    /// Returns the checks of the broker and of the store, for arguments with the options of `doctor`.
+    /// Returns all checks, for arguments with `options`.
     static func checks(_ arguments: Arguments) throws -> [Check] {
         let root = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:)).root
+        let configurations = try configurations(arguments)
+        // The mode comes first: opening the store makes its file private.
+        let mode = StoreOptions.sqlitePath(arguments).flatMap(FileModeExamination.check)
         let store = try StoreOptions.openForExamination(arguments)
-        var checks = BrokerExamination(try configuration(arguments), root: root).checks()
-        if let store { checks += StoreExamination(store).checks() }
-        return checks
+        var checks: [Check] = []
+        for configuration in configurations {
+            let found = BrokerExamination(configuration, root: root).checks()
+            let isOnly = configurations.count == 1
+            checks += isOnly ? found : found.map { $0.named("\($0.name)@\(configuration.broker.name)") }
+        }
+        if let store { checks += StoreExamination(store).checks() + (mode.map { [$0] } ?? []) }
+        checks += DeliveryExamination(arguments: arguments).checks()
+        return checks + CertificateExamination(arguments: arguments).checks()
     }
 
     private static func examine(_ arguments: Arguments) throws -> Int32 {
@@ -55,24 +67,25 @@ package enum DoctorCommand {
         }
     }
 
-    private static func configuration(_ arguments: Arguments) throws -> MQTTConnection.Configuration {
-        let broker = try arguments.required(
-            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
-        var configuration = MQTTConnection.Configuration(broker: broker, clientID: "doctor")
-        configuration.certificateAuthorityFile = try arguments.file("broker-ca")
-        configuration.certificateFile = try arguments.file("broker-cert")
-        configuration.certificateKeyFile = try arguments.file("broker-key")
-        guard (configuration.certificateFile == nil) == (configuration.certificateKeyFile == nil) else {
-            throw UsageError("bellwire doctor: --broker-cert and --broker-key go together")
-        }
-        if let file = try arguments.file("token-file") {
-            do throws(MQTTError) {
-                try configuration.readToken(from: file)
-            } catch {
-                throw UsageError("bellwire doctor: \(error)")
+    /// Returns the connection's settings for each broker.
+    private static func configurations(_ arguments: Arguments) throws -> [MQTTConnection.Configuration] {
+        try BrokerList.addresses(arguments).map { broker in
+            var configuration = MQTTConnection.Configuration(broker: broker, clientID: "doctor")
+            configuration.certificateAuthorityFile = try arguments.file("broker-ca")
+            configuration.certificateFile = try arguments.file("broker-cert")
+            configuration.certificateKeyFile = try arguments.file("broker-key")
+            guard (configuration.certificateFile == nil) == (configuration.certificateKeyFile == nil) else {
+                throw UsageError("\(arguments.command.title): --broker-cert and --broker-key go together")
             }
+            if let file = try arguments.file("token-file") {
+                do throws(MQTTError) {
+                    try configuration.readToken(from: file)
+                } catch {
+                    throw UsageError("\(arguments.command.title): \(error)")
+                }
+            }
+            return configuration
         }
-        return configuration
     }
 
     private static func json(_ checks: [Check]) -> String {

@@ -2,6 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 import Support
+import TLSClient
 
 /// The examination of the store: whether the store answers, what a crash loses, how full the store is, and whose clock
 /// differs.
@@ -26,7 +27,9 @@ struct StoreExamination {
         } catch {
             return [.fail("store", "\(name): \(error)", mend: Self.mend(error))] + (store.fill == nil ? [] : [room])
         }
-        return [.ok("store", "\(name) answers"), durability, clock, room] + store.hazards.map(check)
+        let version = store.version.map { ", \($0)" } ?? ""
+        return [.ok("store", "\(name) answers\(version)"), durability, clock, room] + store.hazards.map(check)
+            + (PeerCertificates.ends["Redis"].map { [CertificateExamination.check("store", $0)] } ?? [])
     }
 
     static func mend(_ error: StoreError) -> String {

@@ -54,11 +54,15 @@ package struct Command {
     let options: [Option]
     /// The number of words without a flag.
     let positionals: ClosedRange<Int>
+    /// The objects of a settings file that count for this command; an earlier object wins.
+    let configObjects: [String]
 
+    /// - Parameter configObjects: nil for the object with the name of the command.
     package init(
         program: String = "bellwire", name: String, arguments: String, summary: String, options: [Option],
-        positionals: ClosedRange<Int>
+        positionals: ClosedRange<Int>, configObjects: [String]? = nil
     ) {
+        self.configObjects = configObjects ?? [name]
         self.program = program
         self.name = name
         self.arguments = arguments
@@ -181,7 +185,7 @@ package struct Arguments {
         guard given[name] == nil, let option = command.options.first(where: { $0.name == name }),
             environment(option) == nil
         else { return nil }
-        return config?.value(name, of: command.name)
+        return config?.value(name, of: command)
     }
 
     private func environment(_ option: Option) -> String? {
@@ -195,7 +199,7 @@ package struct Arguments {
         command.options.compactMap { option in
             if let text = given[option.name] { return (option, text, "command line") }
             if let text = environment(option) { return (option, text, "environment") }
-            guard let value = config?.value(option.name, of: command.name) else { return nil }
+            guard let value = config?.value(option.name, of: command) else { return nil }
             return (option, value.text, value.place)
         }
     }
@@ -205,7 +209,7 @@ package struct Arguments {
         guard let option = command.options.first(where: { $0.name == name }) else {
             preconditionFailure("\(name) is not an option of \(command.name)")
         }
-        return given[name] ?? environment(option) ?? config?.value(name, of: command.name)?.text ?? option.standard
+        return given[name] ?? environment(option) ?? config?.value(name, of: command)?.text ?? option.standard
     }
 
     /// Whether a flag without a value was given.

@@ -16,7 +16,7 @@ enum StoreOptions {
         redisPasswordFile,
         redisCA,
         redisPrefix,
-        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before its answer"),
+        redisWaitReplicas,
         SettingsOptions.takeOverStore,
     ]
 
@@ -25,7 +25,7 @@ enum StoreOptions {
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
             "sqlite:PATH, redis://…, redis-sentinel://… or redis-cluster://…: the coordinators' store"),
-        redisPasswordFile, redisCA, redisPrefix,
+        redisPasswordFile, redisCA, redisPrefix, redisWaitReplicas,
     ]
 
     /// The flags for a command that visits the store for a moment.
@@ -46,6 +46,8 @@ enum StoreOptions {
         "redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store")
     private static let redisCA = Option(
         "redis-ca", "FILE", default: "", "certificate authorities to trust with rediss://… addresses")
+    private static let redisWaitReplicas = Option(
+        "redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before its answer")
     private static let redisPrefix = Option(
         "redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys")
 
@@ -70,8 +72,8 @@ enum StoreOptions {
             options.synchronous = try arguments.required(
                 "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
             options.historyPerUser = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
-            options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
         }
+        options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
         options.redisPrefix = try prefix(arguments)
         options.stamp =
             isVisited
@@ -108,6 +110,12 @@ enum StoreOptions {
     static func openForExamination(_ arguments: Arguments) throws -> (any CallStore)? {
         guard let text = arguments.text("store"), !text.isEmpty else { return nil }
         return try visited(arguments)
+    }
+
+    /// Returns the path of a SQLite store; nil for other stores and without a store.
+    static func sqlitePath(_ arguments: Arguments) -> String? {
+        guard let text = arguments.text("store"), case .sqlite(let path)? = StoreAddress(text) else { return nil }
+        return path
     }
 
     private static func required(_ arguments: Arguments, _ forms: String) throws(UsageError) -> StoreAddress {

@@ -34,6 +34,8 @@ package struct BrokerProcess {
         listener \(port) 127.0.0.1
         listener \(webSocketPort) 127.0.0.1
         protocol websockets
+        # Without this line, mosquitto 2.0 opens a WebSocket listener at all addresses.
+        socket_domain ipv4
         allow_anonymous true
         persistence false
         # The kernel ends this process with its parent, but not after a change of user.

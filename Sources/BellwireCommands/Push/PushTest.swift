@@ -1,7 +1,6 @@
 import CallCore
 import CallStore
 import Delivery
-import Glibc
 import HTTPSending
 import MQTTClient
 import SignalingProtocol
@@ -91,12 +90,12 @@ struct PushTest {
             case .again(_, let reason): return "failed: \(reason)"
             case .waitForToken(let request):
                 guard let request else { return "failed: no token of the provider" }
-                guard let answer = answer(to: request) else { continue }
+                guard let answer = sender.answer(to: request, before: end) else { continue }
                 if case .failed(_, let reason)? = providers.tokenAnswered(answer, now: try now()) {
                     return "failed: \(reason)"
                 }
             case .send(let request):
-                guard let answer = answer(to: request) else { continue }
+                guard let answer = sender.answer(to: request, before: end) else { continue }
                 let verdict = providers.verdict(of: answer, for: push, now: try now(), wall: .now)
                 if case .newToken = verdict.step {
                     push.hasNewToken = true
@@ -118,18 +117,6 @@ struct PushTest {
             return "gone, and ended\(end)"
         case .refused: return "refused\(end)"
         case .again, .newToken, .notHandedOver: return "failed\(end)"
-        }
-    }
-
-    /// Returns nil when no answer came in time.
-    private func answer(to request: HTTPRequest) -> HTTPAnswer? {
-        sender.send(request)
-        while true {
-            for answer in sender.take() where answer.id == request.id { return answer }
-            let rest = end - SystemClock.boot.milliseconds
-            guard rest > 0 else { return nil }
-            var waiting = pollfd(fd: sender.descriptor, events: Int16(POLLIN), revents: 0)
-            _ = poll(&waiting, 1, Int32(clamping: rest))
         }
     }
 

@@ -83,11 +83,17 @@ struct DeliveryPlace {
     static func sender(
         trusting certificateAuthorityFile: String?, _ file: String, _ kind: DeliveryKind
     ) throws(UsageError) -> HTTPSender {
+        try sender(trusting: certificateAuthorityFile, flag: kind.flag, file, command: kind.command)
+    }
+
+    static func sender(
+        trusting certificateAuthorityFile: String?, flag: String, _ file: String, command: String
+    ) throws(UsageError) -> HTTPSender {
         do throws(HTTPSender.SetupError) {
             return try HTTPSender(
                 certificateAuthorityFile: certificateAuthorityFile, userAgent: "bellwire/\(bellwireVersion)")
         } catch {
-            throw UsageError("\(kind.command): \(kind.flag) \(file): \(error.description)")
+            throw UsageError("\(command): \(flag) \(file): \(error.description)")
         }
     }
 

@@ -3,7 +3,7 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// What a process shows at a moment.
+/// The metrics and the readiness of a process at a moment.
 struct ProcessSample {
     let url: String
     /// The boot clock when the reading began, in milliseconds.

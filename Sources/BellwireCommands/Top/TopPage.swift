@@ -2,7 +2,7 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// What the store said of the deployment.
+/// The answer of the store about the whole deployment.
 enum TopStore {
     case notAsked
     case counted(LiveCounts)
@@ -130,7 +130,7 @@ struct TopPage {
         }.joined() + version
     }
 
-    // MARK: What is wrong
+    // MARK: Faults
 
     private var faults: [String] {
         var faults: [String] = []

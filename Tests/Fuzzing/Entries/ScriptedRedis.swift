@@ -24,12 +24,13 @@ package enum ScriptedRedis {
         return try question(BlockingStore(store))
     }
 
-    /// The answers to a new connection: no entry yet, the scripts' names, the time, the settings of persistence, and
-    /// the memory.
+    /// The answers to a new connection: no entry yet, the scripts' names, the time, the settings of persistence,
+    /// the memory, and the version.
     package static let greeting = Array(
         ("$-1\r\n" + String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)
             + "*2\r\n$10\r\n1790000000\r\n$1\r\n0\r\n$-1\r\n:1\r\n*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n"
             + "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n"
             + "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
-            + "$44\r\n# Memory\r\nused_memory:1000\r\nmaxmemory:2000\r\n\r\n").utf8)
+            + "$44\r\n# Memory\r\nused_memory:1000\r\nmaxmemory:2000\r\n\r\n"
+            + "$32\r\n# Server\r\nredis_version:7.0.15\r\n\r\n").utf8)
 }

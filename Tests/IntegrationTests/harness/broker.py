@@ -37,6 +37,7 @@ allow_anonymous true
 listener {port} 127.0.0.1
 listener {web_port} 127.0.0.1
 protocol websockets
+socket_domain ipv4
 """
 
 

@@ -31,6 +31,7 @@ allow_anonymous false
 listener {port} 127.0.0.1
 listener {web_port} 127.0.0.1
 protocol websockets
+socket_domain ipv4
 listener {tls_port} 127.0.0.1
 certfile {certs}/broker.crt
 keyfile {certs}/broker.key

@@ -1,0 +1,181 @@
+import CallCore
+import Delivery
+import HTTPSending
+import SignalingProtocol
+import Support
+
+/// The examination of the settings of webhooks, pushes and media servers: whether the files can be used, the servers be
+/// reached, and whether the providers of pushes take this deployment's credentials.
+struct DeliveryExamination {
+    private enum Bounds {
+        /// The bound on a request to an endpoint or a media server, in milliseconds.
+        static let request: Int64 = 10_000
+        /// The bound on all requests to providers, in milliseconds.
+        static let providers: Int64 = 60_000
+    }
+
+    private static let command = "bellwire doctor"
+
+    let arguments: Arguments
+
+    func checks() -> [Check] {
+        section("webhooks", webhooks) + section("push", pushes) + section("media", media)
+    }
+
+    /// Returns the checks of a settings file; none without the file.
+    private func section(_ option: String, _ checks: (String) throws -> [Check]) -> [Check] {
+        do {
+            guard let file = try arguments.file(option) else { return [] }
+            return [.ok(option, "\(file) can be used")] + (try checks(file))
+        } catch {
+            return [.fail(option, "\(error)", mend: "correct the file of --\(option)")]
+        }
+    }
+
+    // MARK: Webhooks and media servers
+
+    /// A HEAD request changes nothing at an endpoint. Any answer shows that events would arrive.
+    private func webhooks(_ file: String) throws -> [Check] {
+        let settings = try WebhookDelivery.settings(file, Self.command)
+        let sender = try DeliveryPlace.sender(
+            trusting: settings.certificateAuthorityFile, flag: "--webhooks", file, command: Self.command)
+        defer { sender.stop() }
+        let requests = settings.endpoints.enumerated().map { place, endpoint in
+            HTTPRequest(
+                id: UInt64(place), method: .head, url: endpoint.url.text,
+                allowed: AddressRules(allowedNetworks: endpoint.allowedNetworks.compactMap { Network($0) }))
+        }
+        let mend = "start the endpoint, and check its url, its certificate and allowedNetworks (docs/webhooks.md)"
+        return reached(requests, by: sender, settings.endpoints.map { "webhook-\($0.name)" }, mend: mend)
+    }
+
+    private func media(_ file: String) throws -> [Check] {
+        let settings = try MediaDelivery.settings(file, Self.command)
+        let sender = try DeliveryPlace.sender(
+            trusting: settings.certificateAuthorityFile, flag: "--media", file, command: Self.command)
+        defer { sender.stop() }
+        let servers = settings.servers.compactMap { server in server.apiURL.map { (server.name, $0) } }
+        let requests = servers.enumerated().map { place, server in
+            var request = HTTPRequest(id: UInt64(place), method: .head, url: server.1)
+            request.isToProvider = true
+            request.allowsPlainHTTP = true
+            return request
+        }
+        let mend = "start the media server, and check its apiURL and its certificate (docs/media.md)"
+        return reached(requests, by: sender, servers.map { "media-\($0.0)" }, mend: mend)
+    }
+
+    private func reached(
+        _ requests: [HTTPRequest], by sender: HTTPSender, _ names: [String], mend: String
+    ) -> [Check] {
+        let answers = sender.answers(to: requests, before: SystemClock.boot.milliseconds + Bounds.request)
+        return zip(names, requests).map { name, request in
+            switch answers[request.id]?.outcome {
+            case .answered(let response): .ok(name, "the server answers with status \(response.status)")
+            case .failed(let reason, _), .notTried(let reason): .fail(name, reason, mend: mend)
+            case .notHandedOver, nil: .fail(name, "no answer within 10 s", mend: mend)
+            }
+        }
+    }
+
+    // MARK: Pushes
+
+    private func pushes(_ file: String) throws -> [Check] {
+        let settings = try PushDelivery.settings(file, Self.command)
+        let sender = try PushDelivery.sender(settings, file, Self.command)
+        defer { sender.stop() }
+        let providers = PushProviders(settings)
+        let end = SystemClock.boot.milliseconds + Bounds.providers
+        var number: UInt64 = 0
+        return settings.apps.sorted { $0.key.string < $1.key.string }.flatMap { name, app in
+            [PushPlatform.apns, .fcm, .webPush].filter(app.platforms.contains).map { platform in
+                number += 1
+                let check = "push-\(name)-\(platform.rawValue)"
+                guard platform != .webPush else { return .ok(check, "the key for Web Push can be used") }
+                let probe = PushProbe(name, platform, providers, sender, number: number, end: end)
+                return probe.check(named: check)
+            }
+        }
+    }
+}
+
+/// A push of kind `test` to a device token that no device has: the provider checks the credentials of the deployment
+/// before the token.
+private struct PushProbe {
+    /// Reasons by which APNs refuses the app and not the device token.
+    private static let appReasons = ["BadTopic", "MissingTopic", "TopicDisallowed"]
+
+    private let providers: PushProviders
+    private let sender: HTTPSender
+    private let push: OutgoingPush
+    private let number: UInt64
+    private let end: Int64
+
+    init(
+        _ app: AppName, _ platform: PushPlatform, _ providers: PushProviders, _ sender: HTTPSender, number: UInt64,
+        end: Int64
+    ) {
+        let device = DeviceAddress(userID: UserID("doctor")!, deviceID: DeviceID("doctor")!)
+        let key = PushRegistration.Key(device, app, platform)
+        let token = String(repeating: "0", count: 64)
+        let registration = PushRegistration(key, target: .token(token), digest: "", since: 0)
+        push = OutgoingPush(registration, PushContent(testAt: WallTime.now.milliseconds), invitation: 0)
+        self.providers = providers
+        self.sender = sender
+        self.number = number
+        self.end = end
+    }
+
+    func check(named name: String) -> Check {
+        let mend = "check the keys and the app in the file of --push, and the way to the provider (docs/push.md)"
+        do throws(Failure) {
+            return .ok(name, try taken())
+        } catch {
+            return .fail(name, error.reason, mend: mend)
+        }
+    }
+
+    private struct Failure: Error {
+        let reason: String
+    }
+
+    /// Returns the provider's answer when the provider takes the credentials.
+    private func taken() throws(Failure) -> String {
+        var push = push
+        var id = number << 32
+        while SystemClock.boot.milliseconds < end {
+            id += 1
+            let now = WallTime.now.milliseconds
+            switch providers.prepare(push, id: id, now: now, wall: .now) {
+            case .refused(let reason), .again(_, let reason): throw Failure(reason: reason)
+            case .waitForToken(let request):
+                guard let request, let answer = sender.answer(to: request, before: end) else { break }
+                if case .failed(_, let reason)? = providers.tokenAnswered(answer, now: now) {
+                    throw Failure(reason: "no access token: \(reason)")
+                }
+            case .send(let request):
+                guard let answer = sender.answer(to: request, before: end) else { break }
+                let verdict = providers.verdict(of: answer, for: push, now: now, wall: .now)
+                if case .newToken = verdict.step {
+                    push.hasNewToken = true
+                    continue
+                }
+                return try meaning(of: verdict)
+            }
+        }
+        throw Failure(reason: "no answer of the provider within 60 s")
+    }
+
+    private func meaning(of verdict: PushVerdict) throws(Failure) -> String {
+        let reason = verdict.reason ?? ""
+        let seen = [verdict.status.map { "status \($0)" }, verdict.reason].compactMap(\.self).joined(separator: ", ")
+        // FCM answers so for a token of another app: the credentials are good.
+        let isOfOtherSender = reason.contains("SENDER_ID_MISMATCH")
+        let isRefused =
+            verdict.status == nil || [401, 403].contains(verdict.status) && !isOfOtherSender
+            || verdict.status.map { $0 >= 500 || $0 == 429 } ?? false
+            || Self.appReasons.contains(where: reason.contains)
+        if isRefused { throw Failure(reason: "the provider answers: \(seen)") }
+        return "the provider takes the credentials"
+    }
+}
