@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a push says of a ringing call (docs/protocol.md, section 7).
+/// The content of a push about a ringing call (docs/protocol.md, section 7).
 struct PushContent: Decodable, Equatable, Sendable {
     let callID: String
     /// The revision of the call when the push was made.

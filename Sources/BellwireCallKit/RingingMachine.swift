@@ -1,7 +1,7 @@
 import Foundation
 
-/// What CallKit shows, and what follows from pushes, the connection's news and the user's actions: events in, actions
-/// out. The machine has no clock and calls nothing.
+/// The calls that CallKit shows. Pushes, news of the connection and the user's actions come in as events, and the
+/// machine answers with actions. The machine has no clock and calls no system.
 ///
 /// iOS ends an app that gets a VoIP push and reports no call, so each push is reported before anything else. A user who
 /// was cancelled and is invited again has a call that rings twice: what belongs to the first ringing must not touch the

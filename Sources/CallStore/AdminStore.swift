@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// One act of an administrator, as the audit log keeps it (docs/operations.md, Acting on calls and users).
+/// An act of an administrator in the audit log (docs/operations.md, Acting on calls and users).
 package struct AuditEntry: Equatable, Sendable {
     package enum Act: String, Sendable, CaseIterable {
         case end, signOut, disable, enable, logLevel, replay
@@ -99,7 +99,7 @@ package struct CallIDPage: Equatable, Sendable {
     }
 }
 
-/// What administrators have set for all processes of a deployment.
+/// The settings that administrators have made for all processes of a deployment.
 package struct AdminSettings: Equatable, Sendable {
     package var disabledUsers: Set<UserID> = []
     package var logLevel: LogLevelOrder?
@@ -144,7 +144,7 @@ package struct LogLevelWatch: Sendable {
     }
 }
 
-/// What administrators do: the users whom they have disabled, the level of logs, and the audit log of their acts, kept by
+/// The data of administrators: the disabled users, the level of logs, and the audit log of their acts, kept by
 /// `AuditBounds`.
 package protocol AdminStore: UserStore {
     /// Disables or enables a user. Returns false, without a change, when the list would be too long (`DisabledUsers`).

@@ -1,7 +1,7 @@
 import CallCore
 
-/// What the coordinators of a deployment with several brokers know together of the brokers. `BrokerSightings` defines the
-/// rules. A store marks the devices in its answers by the sightings that this process has read last.
+/// The knowledge about the brokers that all coordinators of a deployment share. `BrokerSightings` defines the rules.
+/// A store marks the devices in its answers by the sightings that this process has read last.
 package protocol BrokerStore: AnswersLater {
     /// Adds a coordinator's report to the sightings. Returns the new sightings.
     func report(_ report: BrokerReport) async throws(StoreError) -> BrokerSightings

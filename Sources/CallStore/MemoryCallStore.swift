@@ -27,7 +27,7 @@ package final class MemoryCallStore: CallStore {
             if !live.contains(callID), !ended.contains(where: { $0.callID == callID }) { live.append(callID) }
         }
 
-        /// Notes that a call has ended. Of the ended calls the newest are kept.
+        /// Notes that a call has ended. Only the newest ended calls are kept.
         mutating func end(_ place: HistoryPlace, keeping most: Int) {
             guard let index = live.firstIndex(of: place.callID) else { return }
             live.remove(at: index)
@@ -138,7 +138,7 @@ package final class MemoryCallStore: CallStore {
             devices: devices.count { $0.isOnline && $0.isReachable(at: now, lease: lease) })
     }
 
-    /// Nobody else changes the contents.
+    /// Has nothing to do, because no other process changes the contents.
     package func tidyLiveCounts() {}
 
     package func load(_ ids: [RecordID]) -> [StoredRecord?] { ids.map(load) }

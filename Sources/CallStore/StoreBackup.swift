@@ -19,7 +19,7 @@ package struct BackupHead: Equatable, Sendable {
     }
 }
 
-/// One entry of a backup: some fields, of which the store of the backup's kind knows the meaning.
+/// An entry of a backup: fields whose meaning the store of the backup's kind knows.
 package typealias BackupEntry = [[UInt8]]
 
 /// The receiver of the entries of a backup, in their order.

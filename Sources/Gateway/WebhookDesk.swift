@@ -4,8 +4,8 @@ import Delivery
 import HTTPServing
 import SignalingProtocol
 
-/// What administrators see of webhook endpoints, and the replay of dead letters: the same as `bellwire webhooks`
-/// (docs/webhooks.md, Command line), in parts.
+/// The webhook endpoints as administrators see them, and the replay of dead letters: parts of `bellwire webhooks`
+/// (docs/webhooks.md, Command line).
 struct WebhookDesk {
     private let store: any OutboxStore
 

@@ -7,8 +7,8 @@ import Support
 ///
 /// Redis has no snapshot that a client could read. A record is read in one step with all that must agree with it: its
 /// entry in the due index and the push queue, and its outbox lines. Everything that names records (lists, claims) is
-/// read after the records, since coordinators write it before the record (docs/redis.md, The order of writes). Of a call
-/// that ends in between, the list has the end already.
+/// read after the records, since coordinators write it before the record (docs/redis.md, The order of writes). When a
+/// call ends in between, its list has the end already.
 package struct RedisBackup {
     private enum Bounds {
         /// The number of keys that are read in one round trip. Redis serves other clients in between.

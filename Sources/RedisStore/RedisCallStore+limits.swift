@@ -129,7 +129,7 @@ extension RedisCallStore {
 }
 
 extension Outstanding {
-    /// Whether the record holds the open invitation or the queued message. Nothing is known of an unreadable record.
+    /// Whether the record holds the open invitation or the queued message. An unreadable record may hold the entry.
     fileprivate func isOpen(in record: Record?) -> Bool {
         switch record {
         case .call(let call):

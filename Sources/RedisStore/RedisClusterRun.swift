@@ -41,7 +41,8 @@ final class RedisClusterRun {
         pipeline.commands.last?.route == .written ? pipeline.commands.count - 1 : nil
     }
 
-    /// Keeps a reply. Of the replies of several servers to a command, an error counts, else the least number.
+    /// Keeps a reply. When several servers reply to a command, an error counts before any number, and else the least
+    /// number counts.
     func keep(_ reply: RedisReply, at place: Int) {
         guard let known = replies[place] else {
             replies[place] = reply

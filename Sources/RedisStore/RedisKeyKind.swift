@@ -12,7 +12,7 @@ enum RedisKeyKind: Equatable {
     /// A key whose value says that others count: the owners of push targets, without whom a registration does not count,
     /// and the index of the devices of a broker. These keys are read last.
     case lateValue
-    /// What running processes hold, an index that is made anew from the records, or an outbox key that is read in
+    /// A key that running processes hold, an index that is made anew from the records, or an outbox key that is read in
     /// another way.
     case skipped
 

@@ -39,8 +39,8 @@ final class RedisSentinel {
         for server in sentinels.servers { subscriptions[server] = Subscription() }
     }
 
-    /// Connects to the master. Of the servers that the sentinels name, the server with the latest configuration counts;
-    /// the server must also take itself for the master.
+    /// Connects to the master. Among the servers that the sentinels name, the server with the latest configuration
+    /// counts; the server must also take itself for the master.
     /// - Parameter timeout: the bound on connecting to the server, and on each of its replies, in milliseconds.
     func connect(timeout: Int, now: Milliseconds) throws(StoreError) -> RedisConnection {
         // The subscriptions begin before the questions, so that no failover begins in between.
@@ -74,7 +74,7 @@ final class RedisSentinel {
         return hasNews()
     }
 
-    /// What a sentinel says of the master.
+    /// The answer of a sentinel about the master.
     private struct Master {
         let address: RedisAddress
         /// The number of the configuration; a later configuration has a greater number.

@@ -34,7 +34,7 @@ package struct TraceParent: Equatable, Sendable {
     }
 }
 
-/// What a timeline keeps of a request for its span.
+/// The part of a request that a timeline keeps for the request's span.
 package struct TraceOrigin: Equatable, Sendable {
     /// The parent that the sender of the request has named.
     package let parent: TraceParent?

@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "busy and declined are swapped",
         CORE + "CallMachine+answering.swift",
-        "settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)",
-        "settle(cause: (reject.reason == WellKnownReason.busy) != mutant ? .busy : .rejected)",
+        "endIfOver(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)",
+        "endIfOver(cause: (reject.reason == WellKnownReason.busy) != mutant ? .busy : .rejected)",
     ),
     Mutant(
         "of several invitations only the first is cancelled",
@@ -241,8 +241,8 @@ MUTANTS = [
     Mutant(
         "an expiry does not end the call",
         CORE + "CallMachine+deadlines.swift",
-        "settle(cause: .timeout)",
-        "if !mutant { settle(cause: .timeout) }",
+        "endIfOver(cause: .timeout)",
+        "if !mutant { endIfOver(cause: .timeout) }",
     ),
     Mutant(
         "members who are alive are taken for silent",
@@ -309,8 +309,8 @@ MUTANTS = [
     Mutant(
         "who quits last leaves the call open",
         CORE + "CallMachine+membership.swift",
-        "settle(cause: .quit)",
-        "if !mutant { settle(cause: .quit) }",
+        "endIfOver(cause: .quit)",
+        "if !mutant { endIfOver(cause: .quit) }",
     ),
     Mutant(
         "who joined on another device is not handed over",

@@ -11,7 +11,7 @@ import Network
 final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable {
     typealias Explain = @Sendable (MQTTError) -> BellwireTransportError
 
-    /// What other threads hand over, and what these threads may know of the connection.
+    /// The messages that other threads hand over, and the state of the connection that these threads may read.
     private struct Outbox {
         var backlog = 0
         /// The messages that `queue` has not taken yet.

@@ -79,7 +79,7 @@ package struct Delivering {
         let unacked = views.map { view -> UnackedEvent? in
             var upToDate = view
             upToDate.acked = max(view.acked, known)
-            // Without a new change for this device, its open delivery comes with its next resend.
+            // A device without a change since `known` gets its unacknowledged event by the resend schedule, not now.
             guard call.delivery(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
             return call.delivery(to: view, now: now, settings: settings.calls)
         }

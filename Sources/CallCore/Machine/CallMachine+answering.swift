@@ -7,11 +7,11 @@ extension CallMachine {
         _ accept: Request.Accept, _ acting: Acting, activeElsewhere: CallID?
     ) throws(SignalingError) {
         defer { check() }
-        let index = try pendingIndex(acting)
+        let index = try requirePendingInvitation(acting)
         if call.mode == .advanced { try requireNoOtherCall(activeElsewhere) }
         revise(at: acting.now, by: acting.user)
         enter(index, on: acting.device, extendedData: accept.extendedData)
-        settle(cause: .answered)
+        endIfOver(cause: .answered)
     }
 
     /// Handles `call.reject`. `isCheck` says that the reject came by a ring check, so that an app that the same device
@@ -20,16 +20,16 @@ extension CallMachine {
         _ reject: Request.Reject, _ acting: Acting, isCheck: Bool
     ) throws(SignalingError) {
         defer { check() }
-        let index = try pendingIndex(acting)
+        let index = try requirePendingInvitation(acting)
         revise(at: acting.now, by: acting.user)
         move(index, to: .rejected, reason: reject.reason, extendedData: reject.extendedData)
         handle(index, on: acting.device)
         call.members[index].isHandledByCheck = isCheck
-        settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
+        endIfOver(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
     }
 
     /// Returns the index of a member with a pending invitation. Otherwise the error names the event that came first.
-    private func pendingIndex(_ acting: Acting) throws(SignalingError) -> Int {
+    private func requirePendingInvitation(_ acting: Acting) throws(SignalingError) -> Int {
         let index = try memberIndex(acting.user)
         let member = call.members[index]
         if call.isLive && member.state.isPending { return index }
@@ -75,7 +75,7 @@ extension CallMachine {
         for index in cancelled {
             move(index, to: .cancelled, reason: EndReason.cancelled.rawValue, extendedData: cancel.extendedData)
         }
-        settle(cause: .cancelled)
+        endIfOver(cause: .cancelled)
         return cancel.invitees == nil ? [] : errors
     }
 

@@ -75,7 +75,7 @@ extension CallMachine {
             guard member.state.isPending, let expiresAt = member.expiresAt, expiresAt <= context.now else { continue }
             move(index, to: .timeout, reason: MemberState.timeout.rawValue)
         }
-        settle(cause: .timeout)
+        endIfOver(cause: .timeout)
     }
 
     private mutating func invitationsNotReceived(_ context: DeadlineContext) {
@@ -110,7 +110,7 @@ extension CallMachine {
         guard !silent.isEmpty else { return }
         revise(at: context.now, by: nil)
         for index in silent { move(index, to: .quit, reason: EndReason.heartbeatTimeout.rawValue) }
-        settle(cause: .heartbeatTimeout)
+        endIfOver(cause: .heartbeatTimeout)
     }
 
     /// Ends an advanced call without `autoEnd` to which no member has returned. The cause of the last change is the end
@@ -118,7 +118,7 @@ extension CallMachine {
     private mutating func emptyCallExpired(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         let last = call.members.max { $0.changedRevision < $1.changedRevision }
-        close(last.flatMap(Self.endReason) ?? .quit)
+        endKeepingStates(last.flatMap(Self.endReason) ?? .quit)
     }
 
     private static func endReason(after member: Member) -> EndReason? {

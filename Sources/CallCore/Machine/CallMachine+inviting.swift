@@ -64,7 +64,7 @@ extension CallMachine {
         if invitation.isCancelled {
             machine.end(.cancelled)
         } else {
-            machine.settle(cause: .busy)
+            machine.endIfOver(cause: .busy)
         }
         machine.check()
         return machine

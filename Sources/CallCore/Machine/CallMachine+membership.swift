@@ -55,7 +55,7 @@ extension CallMachine {
         let index = try acceptedIndex(acting.user)
         revise(at: acting.now, by: acting.user)
         move(index, to: .quit, extendedData: quit.extendedData)
-        settle(cause: .quit)
+        endIfOver(cause: .quit)
     }
 
     /// Handles `call.end`: the call ends for all members, and the members' states stay.
@@ -67,7 +67,7 @@ extension CallMachine {
             move(index, to: .accepted, reason: end.reason, extendedData: end.extendedData)
         }
         call.endedBy = acting.user
-        close(.hangup)
+        endKeepingStates(.hangup)
     }
 
     /// Handles `call.get`, which past and present members may send.

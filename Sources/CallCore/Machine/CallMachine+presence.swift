@@ -13,7 +13,7 @@ extension CallMachine {
         case .logout:
             cancelForLostCaller(now: now)
         case .lost:
-            // The grace has passed already when a broker counts as away.
+            // A broker counts as away only after the grace at least, so the devices of that broker wait no longer.
             if let since, since + settings.callerGrace <= now {
                 cancelForLostCaller(now: now)
                 return true
@@ -45,6 +45,6 @@ extension CallMachine {
         for index in call.members.indices where call.members[index].state.isPending {
             move(index, to: .cancelled, reason: EndReason.callerLost.rawValue)
         }
-        settle(cause: .callerLost)
+        endIfOver(cause: .callerLost)
     }
 }

@@ -150,7 +150,7 @@ package struct CallMachine: Sendable {
     }
 
     /// Ends the call if a change with this cause has left the call without a reason to go on (section 3).
-    mutating func settle(cause: EndReason) {
+    mutating func endIfOver(cause: EndReason) {
         guard call.isLive else { return }
         let pending = call.members.count { $0.state.isPending }
         let accepted = call.members.count { $0.state == .accepted }
@@ -169,11 +169,11 @@ package struct CallMachine: Sendable {
         for index in call.members.indices where call.members[index].state.isPending {
             move(index, to: .cancelled, reason: reason.rawValue)
         }
-        close(reason)
+        endKeepingStates(reason)
     }
 
     /// Ends the call without changing the members' states.
-    mutating func close(_ reason: EndReason) {
+    mutating func endKeepingStates(_ reason: EndReason) {
         call.state = .ended
         call.endReason = reason
         call.endedAt = call.updatedAt

@@ -6,7 +6,7 @@ package enum ResendSchedule {
     /// The time from the first send to the first resend, in milliseconds.
     package static let firstDelay: Milliseconds = 1_000
     private static let longestDelay: Milliseconds = 8_000
-    /// The time, in milliseconds, that events other than invitations are resent.
+    /// The duration, in milliseconds, for which an event other than an invitation is resent.
     package static let horizon: Milliseconds = 60_000
 
     /// Returns the first moment after `moment` in the schedule that starts at `anchor`.

@@ -22,7 +22,7 @@ package final class CoordinatorStatus: Sendable {
         package var storeHazards: [StoreHazard] = []
         /// How full the store is; nil while unknown.
         package var storeFill: StoreFill?
-        /// What is live in the whole deployment; nil while unknown.
+        /// The live calls, ringing invitations and online devices of the whole deployment; nil while unknown.
         package var liveCounts: LiveCounts?
         /// How long the first request that could begin has been waiting, in milliseconds.
         package var lateness: Int64 = 0

@@ -99,10 +99,10 @@ extension BatchService {
         refuse(error, former)
     }
 
-    /// Welcomes devices that sent a message although their presence names another broker, or counts them as offline, and
-    /// devices that are heard again since their broker is back, which are then told what they missed. The
-    /// welcome names a session that no device has, so that the device publishes its presence again. The device has not
-    /// come online by that: its message may have crossed the end of its session.
+    /// Reminds devices of their presence: devices that sent a message although their presence says that they are offline
+    /// or at another broker, and devices that are heard again since their broker is back. The reminder is a welcome for
+    /// a session that no device has, so that the device publishes its presence again, and then gets the events that it
+    /// missed. The reminder itself makes no device online: the message may have crossed the end of its session.
     func remind(_ senders: [DeviceAddress]) async {
         let changes = senders.compactMap { device -> PresenceChange? in
             guard let known = presence[device.userID]?.first(where: { $0.device == device }),

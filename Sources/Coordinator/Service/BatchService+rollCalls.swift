@@ -33,7 +33,7 @@ extension BatchService {
                 }
             } else {
                 devices.forEach(askForPresence)
-                // A caller who does not come back is lost, also when the broker was back before its roll call was over.
+                // A caller whose device does not answer this question is lost after the usual grace.
                 _ = try await serveLost(devices, since: now)
             }
             context.rollCalls.advance(rollCall.name, to: page.next)

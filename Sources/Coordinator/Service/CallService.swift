@@ -89,7 +89,7 @@ package final class CallService {
     /// The brokers that are away, as of this coordinator's last report.
     package var awayBrokers: [BrokerName] { context.awayBrokers }
 
-    /// What is live in the deployment, as counted some seconds ago; nil when that failed.
+    /// The numbers of live calls, ringing invitations and online devices some seconds ago; nil when the count failed.
     var liveCounts: LiveCounts? { context.liveCounts }
 
     /// The periodic work with the store.

@@ -19,7 +19,7 @@ final class ServiceContext {
     var rollCalls = RollCalls()
     /// The brokers that are away, as of this coordinator's last report.
     var awayBrokers: [BrokerName] = []
-    /// What is live in the deployment, as counted last; nil when that failed.
+    /// The numbers of live calls, ringing invitations and online devices at the last count; nil when the count failed.
     var liveCounts: LiveCounts?
     /// The users whom administrators have disabled, as read at most some seconds ago; nil until they were read.
     var disabledUsers: Set<UserID>?

@@ -1,7 +1,7 @@
 import HTTPSending
 import SignalingProtocol
 
-/// What an answer of a receiver of spans means (OTLP/HTTP).
+/// The meaning of a receiver's answer to spans (OTLP/HTTP).
 enum SpanVerdict: Equatable {
     /// The receiver has accepted the spans, except `rejected` of them for the reason of the receiver.
     case taken(rejected: Int, reason: String?)

@@ -31,7 +31,7 @@ final class LeasedWorkerState<Hint, Settlement> {
     /// The store's time minus `now`, at the last known moment.
     var storeClock: Milliseconds?
 
-    /// What other threads or the service have told of, and the worker has not looked at yet.
+    /// The hints of other threads and of the service that the worker has not followed yet.
     var hints: [Hint] = []
     fileprivate var isFollowingHints = false
     var settlements: [Settlement] = []

@@ -114,8 +114,8 @@ package struct PushJudge: Sendable {
             !ringing.isAnswered(by: subject.device.deviceID)
         else { return }
         let invitedAt = subject.call.invitedAt(subject.member) ?? end
-        // The answering device may have changed since then, so whether an online device had its time for an ack is not
-        // known.
+        // An online device gets some time for its ack first. After an answer nobody can say whether that time was over,
+        // since the record keeps only the last answering device.
         let wasDue = wasSeen ? !ringing.isAnswered && invitedAt + policy.after < end : invitedAt < end
         for registration in subject.ringing {
             var state = subject.state(of: registration)

@@ -65,8 +65,8 @@ extension Deciding {
         guard case .invite = received.request.body else {
             return call.origin == received.key ? .failure(.usedID(for: "call.invite")) : nil
         }
-        // The request that made the call is always known, even when other requests are forgotten. An alias without this
-        // outcome belongs to a merge that did not come about.
+        // The request that made the call is always known, even when other requests are forgotten. With an alias, the
+        // merge is known by its outcome: without the outcome the alias was written and the merge was not.
         guard decision.subject.alias == nil, call.origin == received.key else { return nil }
         let outcome = RequestOutcome(key: received.key, type: type, offline: [])
         guard call.isOutcome(outcome, of: received.request.body) else { return .failure(.usedID(for: type)) }

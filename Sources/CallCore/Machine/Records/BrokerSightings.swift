@@ -75,8 +75,8 @@ package struct BrokerSightings: Equatable, Sendable {
         static let pause: Milliseconds = 3_000
         /// A coordinator that has not reported for this long has lost its roll calls.
         static let rollCallLease: Milliseconds = 5_000
-        /// How much later than the broker's last message a coordinator may have noted a sign of life from before: messages
-        /// wait for their turn, and reports come each second. Less than the time after which a broker is away.
+        /// A sign of life may be noted this much later than the broker's last message, because messages wait for their
+        /// turn and reports come each second. The bound is less than the time after which a broker is away.
         static let lateness: Milliseconds = 2_000
         /// More brokers than a coordinator takes, so that a deployment can exchange all its brokers.
         static let most = 128

@@ -59,8 +59,8 @@ package struct DevicePresence: Equatable, Sendable {
         return broker == otherBroker
     }
 
-    /// Whether the message of `other` was received before this session began, so that a coordinator has stood still with
-    /// the message. A session that is current sends its message again until the welcome.
+    /// Whether a message of `other` comes too late: a coordinator received the message before this session began, and
+    /// then stood still. A current session sends its message again until the welcome.
     package func makesLate(_ other: DeviceSession) -> Bool {
         guard let received = other.received else { return false }
         return received < since && !isSession(other)

@@ -144,7 +144,7 @@ public class BellwireClient internal constructor(
         }
     }
 
-    // MARK: What the client tells
+    // MARK: State and events
 
     /** The state of the connection. */
     public val state: StateFlow<ConnectionState> = standing.asStateFlow()
@@ -165,7 +165,7 @@ public class BellwireClient internal constructor(
     public val messages: Flow<PeerMessage>
         get() = messageHub.elements.map { it.run { PeerMessage(messageID, from, fromDevice, time, data.read()) } }
 
-    /** What became of each peer message of this client. */
+    /** The outcome of each peer message of this client. */
     public val receipts: Flow<Receipt> get() = receiptHub.elements
 
     /**
@@ -227,7 +227,7 @@ public class BellwireClient internal constructor(
     }
 
     /**
-     * Ends the client, on its loop. Nothing here uses what the next `connect()` uses, once `running` is null. The app's
+     * Ends the client, on its loop. Once `running` is null, this function touches no property that the next `connect()` uses. The app's
      * coroutines, which may run in this thread, are told last.
      */
     private fun end(ending: Running, error: BellwireException, last: ConnectionState) {
@@ -520,7 +520,7 @@ public class BellwireClient internal constructor(
         return call
     }
 
-    // MARK: What the driver tells
+    // MARK: News of the driver
 
     private inner class Host : DriverHost {
         lateinit var running: Running

@@ -189,7 +189,7 @@ public class Call internal constructor(
 
     private enum class Leaving { REJECT, CANCEL, QUIT, END }
 
-    /** What ends this user's part in the call; null when nothing does. */
+    /** The request that ends this user's part in the call; null when no request does. */
     private val leaving: Leaving?
         get() {
             val call = snapshot

@@ -134,13 +134,13 @@ public data class CallChange(
 /** A signal of another member. The app must check `data` before use. */
 public data class CallSignal(val from: String, val fromDevice: String, val data: JsonElement)
 
-/** What happens to a call to a user who is in a call (docs/protocol.md, section 2, `ifBusy`). */
+/** The effect of a call to a user who is in a call (docs/protocol.md, section 2, `ifBusy`). */
 public enum class IfBusy(internal val wire: String) { RING("ring"), REJECT("reject") }
 
-/** What happens when two users call each other at the same time (docs/protocol.md, section 2, `glare`). */
+/** The effect when two users call each other at the same time (docs/protocol.md, section 2, `glare`). */
 public enum class Glare(internal val wire: String) { RING("ring"), MERGE("merge") }
 
-/** Who may join a call without an invitation (docs/protocol.md, section 2, `joinPolicy`). */
+/** The users who may join a call without an invitation (docs/protocol.md, section 2, `joinPolicy`). */
 public enum class JoinPolicy(internal val wire: String) { INVITED("invited"), ANYONE("anyone") }
 
 /**
@@ -229,7 +229,7 @@ public data class PeerMessage(
     val data: JsonElement,
 )
 
-/** What became of a peer message of this client. `isDelivered`: a device of the recipient has received the message. */
+/** The outcome of a peer message of this client. `isDelivered`: a device of the recipient has received the message. */
 public data class Receipt(val messageID: String, val to: String, val isDelivered: Boolean, val time: Long)
 
 /**

@@ -5,7 +5,7 @@ import android.content.Context
 import android.media.*
 
 /**
- * What the app gives for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android starts
+ * The app's settings for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android starts
  * the app's process for a push, without any activity.
  */
 public object BellwireAndroid {

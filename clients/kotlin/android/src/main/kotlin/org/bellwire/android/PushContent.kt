@@ -28,7 +28,7 @@ internal class PushContent private constructor(private val json: JsonObject) {
     }
 }
 
-/** What was heard of a call last: the kind of the push, the call's revision and the ring check. Stored as text. */
+/** The last news of a call: the kind of the push, the call's revision and the ring check. Stored as text. */
 internal data class Heard(val kind: String, val revision: Long, val check: String) {
     override fun toString(): String = "$revision $kind $check"
 
