@@ -18,7 +18,7 @@ class Release:
         self.npm = directory / f"bellwire-client-{self.version}.tgz"
         self.sbom = directory / f"bellwire-{self.version}.cdx.json"
         self.sums = directory / "SHA256SUMS"
-        self.images = [self.image(name) for name in ("broker", "coordinator", "turn")]
+        self.images = [self.image(name) for name in ("broker", "coordinator", "proxy", "turn")]
 
     def image(self, name: str) -> Path:
         return self.directory / f"bellwire-{name}-{self.version}.image.tar.gz"
@@ -26,6 +26,13 @@ class Release:
     @property
     def has_images(self) -> bool:
         return any(image.exists() for image in self.images)
+
+    @property
+    def named(self) -> str:
+        """The output of `bellwire --version`: the version, and the first digits of the commit."""
+        properties = json.loads(self.sbom.read_text())["metadata"]["properties"]
+        [revision] = [entry["value"] for entry in properties if entry["name"] == "bellwire:revision"]
+        return f"bellwire {self.version} ({revision[:12]})\n"
 
     def components(self) -> list[dict[str, Any]]:
         return json.loads(self.sbom.read_text())["components"]

@@ -38,7 +38,7 @@ def unpacked(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_the_tarball_has_a_program_that_needs_no_swift(release: Release, unpacked: Path) -> None:
     names = {path.name for path in unpacked.iterdir()}
     assert names == {"bellwire", "libBellwireBrokerAuth.so", "page", "LICENSE", "CHANGELOG.md", "INSTALL.md"}
-    assert output(unpacked / "bellwire", "--version") == f"bellwire {release.version}\n"
+    assert output(unpacked / "bellwire", "--version") == release.named
     for name in ("bellwire", "libBellwireBrokerAuth.so"):
         dynamic = output("readelf", "--dynamic", unpacked / name)
         assert re.findall(r"\(NEEDED\).*\[(.*(?:swift|Foundation|dispatch).*)\]", dynamic) == []
@@ -238,7 +238,7 @@ def test_the_sbom_names_swift(release: Release) -> None:
 # Images
 
 
-@pytest.mark.parametrize("image", ["broker", "coordinator", "turn"])
+@pytest.mark.parametrize("image", ["broker", "coordinator", "proxy", "turn"])
 def test_the_image_has_labels_and_the_files_of_the_package(release: Release, unpacked: Path, image: str) -> None:
     if not release.has_images:
         pytest.skip("no images: no Docker engine")

@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
 
 def test_the_installation_makes_the_user_and_the_directories(debian: CleanDebian, release: Release) -> None:
-    assert debian.output("bellwire", "--version") == f"bellwire {release.version}\n"
+    assert debian.output("bellwire", "--version") == release.named
     entry = debian.output("getent", "passwd", "bellwire").strip().split(":")
     assert int(entry[2]) < 1000 and entry[5:] == ["/var/lib/bellwire", "/usr/sbin/nologin"]
     stat = ("stat", "--format=%U:%G %a")
