@@ -150,6 +150,23 @@ def test_each_component_reaches_only_its_neighbours() -> None:
         assert port in {entry["containerPort"] for entry in container["ports"]}
 
 
+def test_deliveries_leave_from_gateways_alone() -> None:
+    """Webhooks, pushes and the closing of rooms need a way out, and coordinators have none."""
+    policies = of("NetworkPolicy")
+    out = {name: [rule for rule in policies[name]["spec"]["egress"] if "to" not in rule] for name in ("coordinator", "gateway")}
+    assert out == {"coordinator": [], "gateway": [{"ports": [{"port": 443}]}]}
+    environment = {entry["name"]: entry["value"] for entry in WORKLOADS["coordinator"]["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert environment["BELLWIRE_DELIVER"] == "false"
+
+
+def test_a_broker_of_the_base_starts_as_its_image_does() -> None:
+    """The image's program writes into the directory that is mounted (deploy/mosquitto/bellwire-broker)."""
+    [container] = WORKLOADS["broker"]["spec"]["template"]["spec"]["containers"]
+    assert "command" not in container and "args" not in container
+    assert {entry["name"]: entry["value"] for entry in container["env"]} == {"BELLWIRE_BROKER_NAME": "any"}
+    assert {"name": "run", "mountPath": "/run/mosquitto"} in container["volumeMounts"]
+
+
 def test_the_world_reaches_ports_with_tls_alone() -> None:
     services = of("Service")
     outside = {name: item["spec"] for name, item in services.items() if item["spec"].get("type", "ClusterIP") != "ClusterIP"}
@@ -169,7 +186,7 @@ def test_the_store_is_what_the_sentinels_name() -> None:
         [container] = WORKLOADS[name]["spec"]["template"]["spec"]["containers"]
         environment = {entry["name"]: entry["value"] for entry in container["env"]}
         assert environment["BELLWIRE_STORE"] == f"redis-sentinel://bellwire@{hosts}/{master}"
-        assert name == "gateway" or environment["BELLWIRE_REDIS_WAIT_REPLICAS"] == "1"
+        assert environment["BELLWIRE_REDIS_WAIT_REPLICAS"] == "1"
     [script] = WORKLOADS["redis"]["spec"]["template"]["spec"]["containers"][0]["args"]
     compose = (PROJECT / "deploy/compose/ha.yml").read_text()
     for option in re.findall(r"--[a-z-]+", script):
@@ -224,6 +241,29 @@ def test_kustomize_reads_the_base() -> None:
         assert kind == "Namespace" or item["metadata"]["namespace"] == "bellwire", name
         for container in item["spec"]["template"]["spec"]["containers"] if name in COMPONENTS and "template" in item["spec"] else []:
             assert ":" in container["image"], "an image without a tag"
+
+
+def test_the_patch_of_the_readme_gives_both_processes_their_media_servers(tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("no 'kubectl' on PATH")
+    shutil.copytree(BASE, tmp_path / "base")
+    [text] = re.findall(r"```yaml\n(.*?)```", (KUBERNETES / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(text.replace("deploy/kubernetes/base", "base"))
+    found = rendered(kubectl, "kustomize", tmp_path)
+    for name in ("coordinator", "gateway"):
+        pod = found["Deployment", name]["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert {"name": "BELLWIRE_MEDIA", "value": "/settings/media.json"} in container["env"]
+        assert {"name": "settings", "mountPath": "/settings", "readOnly": True} in container["volumeMounts"]
+        assert {"name": "settings", "secret": {"secretName": "bellwire-media", "defaultMode": 0o440}} in pod["volumes"]
+
+
+def test_the_chart_mounts_settings_in_coordinators_and_gateways() -> None:
+    for name in ("coordinator", "gateway"):
+        text = (CHART / "templates" / f"{name}.yaml").read_text()
+        assert f"{{{{- if .Values.{name}.settings }}}}\n            - {{name: settings, mountPath: /settings, readOnly: true}}\n" in text
+        assert f"{{{{- with .Values.{name}.settings }}}}\n        - {{name: settings, secret: {{secretName: {{{{ . }}}}, defaultMode: 0440}}}}\n" in text
 
 
 def test_helm_renders_the_base() -> None:
