@@ -58,7 +58,7 @@ def test_compose_sets_no_setting_that_the_operator_did_not_set(name: str) -> Non
     assert given == OWN[name]
     # Of the others, those with a text are empty as long as the operator sets nothing, and an empty variable counts as not given.
     for value in filter(None, (environment[variable] for variable in environment.keys() - given)):
-        unset = re.sub(r"\$\{\w+:\+[^{}]*(?:\$\{\w+\}[^{}]*)?\}", "", value)
+        unset = re.sub(r"\$\{\w+:\+[^{}]*(?:\$\{\w+:-\}[^{}]*)?\}", "", value)
         assert re.fullmatch(r"|\$\{\w+:-\}", unset), value
 
 
@@ -86,6 +86,14 @@ def test_the_override_of_the_document_names_variables_that_the_processes_read() 
         mounted = {volume.split(":")[1] for volume in service["volumes"]}
         assert {str(Path(value).parent) for value in service["environment"].values()} == mounted
         assert all(volume.endswith(":ro") for volume in service["volumes"])
+
+
+def test_deliveries_leave_from_gateways_alone() -> None:
+    """Coordinators are on internal networks, and so leave deliveries to the gateways."""
+    networks = yaml.load((PROJECT / "docker-compose.yml").read_text(), Compose)["networks"]
+    assert all(networks[name]["internal"] for name in SERVICES["coordinator"]["networks"])
+    assert SERVICES["coordinator"]["environment"]["BELLWIRE_DELIVER"] == "false"
+    assert "published" in SERVICES["gateway"]["networks"] and "BELLWIRE_DELIVER" not in SERVICES["gateway"]["environment"]
 
 
 def test_every_broker_has_the_limits_and_gateways_the_longest_life() -> None:
