@@ -178,6 +178,8 @@ def test_what_the_settings_lead_to_is_tried(tmp_path: Path, brokers: list[Broker
     failed = {name for name in sent if checks[name]["verdict"] == "fail"}
     assert status == 2 and failed == {"push-default-apns", "push-default-fcm", "webhook-app", "media-sfu"}, checks
     assert "InvalidProviderToken" in checks["push-default-apns"]["seen"] and "no access token" in checks["push-default-fcm"]["seen"]
+    _, checks = doctor("--config", str(config), "--deliver", "false")
+    assert set(checks) & sent == {"push", "webhooks", "media"}, "other processes reach the servers"
     providers.close()
     config.write_text(json.dumps({"broker": brokers[0].url, "serve": {"webhooks": str(config)}}))
     _, checks = doctor("--config", str(config))

@@ -5,7 +5,8 @@ import SignalingProtocol
 import Support
 
 /// The examination of the settings of webhooks, pushes and media servers: whether the files can be used, the servers be
-/// reached, and whether the providers of pushes take this deployment's credentials.
+/// reached, and whether the providers of pushes take this deployment's credentials. With `--deliver false`, only the
+/// files are examined: other processes reach the servers.
 struct DeliveryExamination {
     private enum Bounds {
         /// The bound on a request to an endpoint or a media server, in milliseconds.
@@ -26,7 +27,8 @@ struct DeliveryExamination {
     private func section(_ option: String, _ checks: (String) throws -> [Check]) -> [Check] {
         do {
             guard let file = try arguments.file(option) else { return [] }
-            return [.ok(option, "\(file) can be used")] + (try checks(file))
+            let reached = try checks(file)
+            return [.ok(option, "\(file) can be used")] + reached
         } catch {
             return [.fail(option, "\(error)", mend: "correct the file of --\(option)")]
         }
@@ -37,6 +39,7 @@ struct DeliveryExamination {
     /// A HEAD request changes nothing at an endpoint. Any answer shows that events would arrive.
     private func webhooks(_ file: String) throws -> [Check] {
         let settings = try WebhookDelivery.settings(file, Self.command)
+        guard try DeliveryOptions.delivers(arguments) else { return [] }
         let sender = try DeliveryPlace.sender(
             trusting: settings.certificateAuthorityFile, flag: "--webhooks", file, command: Self.command)
         defer { sender.stop() }
@@ -51,6 +54,7 @@ struct DeliveryExamination {
 
     private func media(_ file: String) throws -> [Check] {
         let settings = try MediaDelivery.settings(file, Self.command)
+        guard try DeliveryOptions.delivers(arguments) else { return [] }
         let sender = try DeliveryPlace.sender(
             trusting: settings.certificateAuthorityFile, flag: "--media", file, command: Self.command)
         defer { sender.stop() }
@@ -82,6 +86,7 @@ struct DeliveryExamination {
 
     private func pushes(_ file: String) throws -> [Check] {
         let settings = try PushDelivery.settings(file, Self.command)
+        guard try DeliveryOptions.delivers(arguments) else { return [] }
         let sender = try PushDelivery.sender(settings, file, Self.command)
         defer { sender.stop() }
         let providers = PushProviders(settings)
