@@ -119,7 +119,12 @@ def test_the_broker_of_the_package_has_the_bounds_of_the_image() -> None:
 @pytest.mark.parametrize("path", ["deploy/debian/mosquitto.conf", "Sources/BellwireCommands/Processes/BrokerProcess.swift"])
 def test_web_socket_listeners_of_this_machine_name_their_kind_of_socket(path: str) -> None:
     """Without `socket_domain`, mosquitto 2.0 opens a WebSocket listener at all addresses."""
-    text = (PROJECT / path).read_text()
-    listeners = [part for part in text.split("listener ")[1:] if part.splitlines()[0].endswith("127.0.0.1")]
-    web_socket = [part for part in listeners if "\nprotocol websockets" in part.replace("\n        ", "\n")]
-    assert web_socket and all("socket_domain ipv4" in part for part in web_socket)
+    lines = [line.strip() for line in (PROJECT / path).read_text().splitlines()]
+    listeners: list[list[str]] = []
+    for line in lines:
+        if line.startswith("listener "):
+            listeners.append([])
+        if listeners:
+            listeners[-1].append(line)
+    local = [listener for listener in listeners if listener[0].endswith("127.0.0.1") and "protocol websockets" in listener]
+    assert local and all("socket_domain ipv4" in listener for listener in local)
