@@ -296,6 +296,12 @@ export class BellwireClient {
     this.setState("offline");
   }
 
+  /**
+   * Tells the client that the device has another network, or that the app has come to the foreground: the client then
+   * reconnects at once, or asks the broker for a sign of life. In a browser the client notices both by itself.
+   */
+  networkChanged(): void { this.driver?.networkChanged(); }
+
   private setState(state: ConnectionState): void {
     if (state === this.currentState) return;
     this.currentState = state;

@@ -222,6 +222,21 @@ export class Driver {
     this.pause = Math.min(this.pause * 2, longestPause);
   }
 
+  /** The device has another network, or comes to the foreground: the client does not wait for its timers. */
+  networkChanged(): void {
+    if (this.isStopped) return;
+    if (this.cancelRetry) {
+      this.cancelRetry();
+      void this.attempt();
+    }
+    this.askBroker();
+  }
+
+  private askBroker(): void {
+    this.connection?.ask();
+    this.turn(() => []);
+  }
+
   /**
    * A page that gets a network again, or comes to the foreground again, does not wait for its timers. A page that comes
    * back from the background (an unlocked phone, another app closed, a frozen tab) does not always get the focus, but
@@ -231,12 +246,8 @@ export class Driver {
     const { document } = globalThis as { document?: Partial<Document> };
     const wake = (event: Event) => {
       if (event.type === "visibilitychange" && document?.visibilityState !== "visible") return;
-      if (event.type !== "offline" && this.cancelRetry) {
-        this.cancelRetry();
-        void this.attempt();
-      }
-      this.connection?.ask();
-      this.turn(() => []);
+      if (event.type === "offline") this.askBroker();
+      else this.networkChanged();
     };
     const listening: [Partial<EventTarget> | undefined, string[]][] = [
       [globalThis as Partial<EventTarget>, ["online", "offline", "pageshow", "focus"]],

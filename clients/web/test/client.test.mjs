@@ -306,6 +306,21 @@ test("a page that is looked at again asks the broker for a sign of life at once,
   assert.deepEqual([asks(document, "visibilitychange"), asks(document, "resume"), asks(page, "focus")], [0, 0, 0]);
 });
 
+test("an app without a page tells of another network: the client asks the broker, or connects at once", async (context) => {
+  const { client, counts, lose } = await online("bob");
+  context.after(() => client.disconnect());
+  client.networkChanged();
+  assert.deepEqual(counts, { asked: 1, attempts: 1 });
+  lose();
+  client.networkChanged();
+  await settled();
+  assert.deepEqual([counts.attempts, client.state], [2, "online"], "the client waited for the next attempt");
+  await client.disconnect();
+  client.networkChanged();
+  await settled();
+  assert.equal(counts.attempts, 2, "a client that is disconnected stays so");
+});
+
 test("two clients of one device: the one that was there first gives up, also where the broker does not say why", async (context) => {
   const { client, lose, counts, give } = await online("bob");
   context.after(() => client.disconnect());
