@@ -14,6 +14,8 @@ from harness import UNLIMITED, Child, Device, SecureBroker, Service, executable,
 from harness.fleet import Fleet
 from harness.gateway import Gateway
 from harness.mute_proxy import MuteProxy
+from harness.web import MISSING as NO_TOOLS
+from harness.web import WebClient, build_sdk
 
 
 @pytest.fixture
@@ -316,6 +318,41 @@ def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet
         wait_until(lambda: call in output.read_text(), 15, "the phone rings")
     finally:
         phone.kill()
+
+
+@pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
+def test_a_client_of_the_web_sdk_whose_broker_dies_goes_on_at_the_next(rig: Rig) -> None:
+    """The client is in a call, and stays in the call."""
+    build_sdk()
+    fleet = rig.fleet(2, **UNLIMITED)
+    web = WebClient([f"ws://127.0.0.1:{broker.web_port}" for broker in fleet.brokers], fleet.user("web"))
+    try:
+        web.connect()
+
+        def places() -> list[int]:
+            """Where the client has been online, by the presence that the brokers passed on."""
+            return [
+                place for place, broker in enumerate(fleet.brokers)
+                if any(message.kind == "presence" and message.levels[0] == web.user for message in list(broker.tap.messages))
+            ]  # fmt: skip
+
+        wait_until(lambda: len(places()) == 1, 5, "the client is online at one of the brokers")
+        (first,) = places()
+        alice = fleet.phone(1 - first, fleet.user("alice"))
+        call = alice.invite(web.user, mode="advanced")
+        web.expect(event="incoming", call=call)
+        web.do(f"await calls['{call}'].accept()")
+        alice.expect_state(call, web.user, "accepted")
+        since = len(web.events)
+        fleet.brokers[first].stop()
+        web.expect(15, since, event="state", state="online")
+        assert places() == [0, 1]
+        web.do(f"calls['{call}'].signal({{sdp: 1}})")
+        alice.expect_type("signal", callID=call)
+        alice.end(call)
+        assert web.expect(event="ended", call=call)["reason"] == "hangup"
+    finally:
+        web.close()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Refused(Exception):
 class WebClient:
     """A process with a client. `events` keeps the process's reports, in order."""
 
-    def __init__(self, url: str, user: str, **options: Any) -> None:
+    def __init__(self, url: str | list[str], user: str, **options: Any) -> None:
         assert NODE is not None
         self.user = user
         self.events: list[dict[str, Any]] = []

@@ -1,3 +1,4 @@
+import { checkURLs } from "./brokers.js";
 import { Call, type CallHost, type PushText, readInvited } from "./call.js";
 import { Driver, type DriverHost } from "./driver.js";
 import { Emitter } from "./emitter.js";
@@ -20,7 +21,8 @@ export type ConnectionState = "connecting" | "online" | "offline";
 export interface ClientOptions {
   /**
    * The broker's WebSocket address, `ws://host:port` or `wss://host:port/path`, or the addresses of all brokers of the
-   * deployment. With several, each connection goes to the next broker, in an order that differs from device to device.
+   * deployment, each named once. With several, each connection goes to the next broker, in an order that differs from
+   * device to device.
    */
   url: string | string[];
   user: string;
@@ -191,14 +193,7 @@ export class BellwireClient {
 
   constructor(private readonly options: ClientOptions) {
     this.user = checkUser(options.user);
-    this.urls = [options.url].flat();
-    if (this.urls.length === 0) throw new BellwireError("badRequest", "url names no broker");
-    for (const url of this.urls) {
-      const { protocol } = new URL(url);
-      if (!options.transport && protocol !== "ws:" && protocol !== "wss:") {
-        throw new BellwireError("badRequest", "url begins with ws:// or wss://");
-      }
-    }
+    this.urls = checkURLs([options.url].flat(), options.transport === undefined);
     this.transport = options.transport ?? webSocketTransport(options.WebSocket);
     if (options.device !== undefined && !isDevice(options.device)) {
       throw new BellwireError("badRequest", "a device id is 1 to 64 of A-Z a-z 0-9 . _ ~ -");

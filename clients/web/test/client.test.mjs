@@ -210,9 +210,50 @@ test("offline and online again, and a refusal meanwhile is told", async () => {
 
 test("options that cannot work are refused at once", () => {
   assert.throws(() => new BellwireClient({ url: "http://x", user: "a", WebSocket: class {} }), { code: "badRequest" });
-  assert.throws(() => new BellwireClient({ url: "nowhere", user: "a", WebSocket: class {} }));
+  for (const url of ["nowhere", "", "ws://", "ws://x:65536", "ws://x y", "ws:x", "ws://x#a", "ws://x,ws://y"]) {
+    assert.throws(() => new BellwireClient({ url, user: "a", WebSocket: class {} }), { code: "badRequest" }, url);
+  }
   assert.throws(() => new BellwireClient({ url: "ws://x", user: "", WebSocket: class {} }), { code: "badRequest" });
   assert.throws(() => new BellwireClient({ url: "ws://x", user: "a", device: "a b", WebSocket: class {} }), { code: "badRequest" });
+});
+
+test("an empty, malformed or repeated entry of a list of brokers is refused, by its place", () => {
+  const make = (...url) => new BellwireClient({ url, user: "a", WebSocket: class {} });
+  const refused = (message, ...url) => assert.throws(() => make(...url), (error) => error.code === "badRequest" && error.message.includes(message));
+  refused("no broker");
+  refused("entry 2", "ws://x", "");
+  refused("entry 2", "ws://x", "http://y");
+  refused("entry 1", "wss://user:secret@x:port", "ws://x");
+  assert.throws(() => make("wss://user:secret@x:port"), ({ message }) => !message.includes("secret"));
+  for (const again of ["ws://x:8083", "ws://X:8083/", "wss://user:secret@x:08083"]) refused("x:8083 is named twice", "ws://x:8083", again);
+  refused("x:443 is named twice", "wss://x/mqtt", "wss://x:443/mqtt");
+  refused("[::1]:80 is named twice", "ws://[::1]", "ws://[::1]:80/");
+  make("ws://x:8083", "ws://x:8084", "ws://y:8083", "wss://lb/1", "wss://lb/2", "wss://lb/mqtt?broker=1", "wss://lb/mqtt?broker=2");
+});
+
+test("with several brokers each connection goes to the next broker", async (context) => {
+  if (!context.mock.timers) return context.skip("Node 18 has no mocked timers");
+  const urls = ["ws://a", "ws://b", "ws://c"];
+  const tried = [];
+  let handlers;
+  const transport = ({ url }, given) => {
+    tried.push(url);
+    handlers = given;
+    return { backlog: 0, publish: () => true, ask: () => undefined, close: () => undefined };
+  };
+  const client = new BellwireClient({ url: urls, user: "bob", device: "phone", transport, connectTimeout: 3_600_000 });
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const connecting = client.connect().catch(() => undefined);
+  for (let attempt = 1; attempt <= 6; attempt += 1) {
+    await settled();
+    assert.equal(tried.length, attempt);
+    handlers.closed({ isRefused: false, message: "no broker there" });
+    context.mock.timers.tick(8_000);
+  }
+  assert.deepEqual([tried.slice(0, 3).sort(), tried.slice(3, 6)], [urls, tried.slice(0, 3)]);
+  context.mock.timers.reset();
+  await client.disconnect();
+  await connecting;
 });
 
 test("a client whose device id another one has taken stays away until it is told to connect", async (context) => {
