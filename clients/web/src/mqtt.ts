@@ -3,6 +3,8 @@
  * may receive. QoS 0 and 1 only; every size is bounded.
  */
 
+import { decodeText } from "./utf8.js";
+
 /** A packet violates MQTT 5 or exceeds this client's maximum size. The connection cannot be used any more. */
 export class PacketError extends Error {
   override readonly name = "PacketError";
@@ -52,7 +54,6 @@ export type InboundPacket =
   | { type: "disconnect"; reason: number; reasonString?: string };
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 // Writing
 
@@ -167,7 +168,7 @@ class Reader {
 
   string(): string {
     try {
-      return decoder.decode(this.take(this.integer(2)));
+      return decodeText(this.take(this.integer(2)));
     } catch {
       throw new PacketError("a string is not UTF-8");
     }

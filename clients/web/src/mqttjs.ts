@@ -1,5 +1,6 @@
 import { after, holdTimers } from "./timers.js";
 import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
+import { decodeText } from "./utf8.js";
 
 /** The used fields of an MQTT.js packet. */
 interface Packet {
@@ -114,7 +115,7 @@ class MQTTJSConnection implements Connection {
   private receive(payload: Uint8Array): void {
     let text: string;
     try {
-      text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+      text = decodeText(payload);
     } catch {
       // The payload is not JSON, so the service has not sent it.
       return;

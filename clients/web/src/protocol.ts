@@ -251,8 +251,9 @@ export const encodeUser = (user: string): string =>
 export function checkUser(user: unknown): string {
   const isUser =
     typeof user === "string" && user !== "" && user.length <= 64 && byteLength(user) <= 64 &&
-    // The pattern excludes C1 controls, noncharacters and lone surrogates.
-    !/[\x80-\x9f]|\p{Cs}|\p{Noncharacter_Code_Point}/u.test(user);
+    // C1 controls, lone surrogates and noncharacters. (The engine of older React Natives has no `\p{…}`.)
+    !/[\x80-\x9f\ud800-\udfff\ufdd0-\ufdef]/u.test(user) &&
+    ![...user].some((character) => ((character.codePointAt(0) ?? 0) & 0xfffe) === 0xfffe);
   if (!isUser) throw new BellwireError("badRequest", "a user id is 1 to 64 bytes of text");
   return user as string;
 }

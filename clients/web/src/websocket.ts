@@ -6,6 +6,7 @@ import { after } from "./timers.js";
 import {
   type Connection, type ConnectionFailure, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver,
 } from "./transport.js";
+import { decodeText } from "./utf8.js";
 
 /** The time limit for the broker's answers to CONNECT and SUBSCRIBE, in milliseconds. */
 const handshakeLimit = 10_000;
@@ -171,7 +172,7 @@ class WebSocketConnection implements Connection {
   private deliver(payload: Uint8Array): void {
     let text: string;
     try {
-      text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+      text = decodeText(payload);
     } catch {
       // The payload is not JSON, so the service has not sent it.
       return;
