@@ -15,13 +15,15 @@ import pytest
 from harness import PROJECT, World, wait_until
 from harness.page import MISSING as NO_BROWSER
 from harness.page import Browser, Page
-from harness.processes import clean_environment
+from harness.processes import clean_environment, mortal
 from harness.site import Answers, Site
 from harness.web import MISSING as NO_TOOLS
 from harness.web import NODE, build_sdk
 
-REACT = Path("/usr/share/nodejs/react"), Path("/usr/share/nodejs/react-dom")
-NO_REACT = [path.name for path in REACT if not path.is_dir()]
+MODULES = Path("/usr/share/nodejs")
+NO_REACT = [name for name in ("react", "react-dom") if not (MODULES / name).is_dir()]
+NO_RENDERER = [name for name in ("react", "react-test-renderer") if not (MODULES / name).is_dir()]
+APPS = PROJECT / "Tests/IntegrationTests/react_app"
 
 needs_browser = pytest.mark.skipif(
     bool(NO_BROWSER or NO_TOOLS or NO_REACT), reason=f"there is no {', '.join([*NO_BROWSER, *NO_TOOLS, *NO_REACT])}"
@@ -40,6 +42,25 @@ createRoot(document.getElementById("root")).render(createElement(App));
 """
 
 
+def link_modules(directory: Path) -> None:
+    """Puts the SDK and React where a bundler looks for them."""
+    modules = directory / "node_modules"
+    (modules / "@bellwire").mkdir(parents=True)
+    (modules / "@bellwire/client").symlink_to(PROJECT / "clients/web")
+    for path in MODULES.glob("react*"):
+        (modules / path.name).symlink_to(path)
+
+
+def bundled(directory: Path, name: str, *flags: str) -> bytes:
+    """The app in a bundle such as an app's own tools would make."""
+    common = ["--bundle", "--preserve-symlinks", "--loader:.js=jsx", "--jsx=automatic", '--define:process.env.NODE_ENV="development"']
+    done = subprocess.run(
+        ["esbuild", f"{name}.js", *common, *flags], cwd=directory, capture_output=True, env=clean_environment({"NODE_PATH": str(MODULES)})
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
 class _Files(Answers):
     site: AppServer
 
@@ -53,18 +74,14 @@ class _Files(Answers):
 
 
 class AppServer(Site):
-    """Serves the app in a bundle such as an app's own tools would make."""
+    """Serves the app and the README's example."""
 
     def __init__(self, directory: Path) -> None:
         build_sdk()
-        modules = directory / "node_modules"
-        (modules / "@bellwire").mkdir(parents=True)
-        (modules / "@bellwire/client").symlink_to(PROJECT / "clients/web")
-        for path in REACT:
-            (modules / path.name).symlink_to(path)
-        shutil.copy(PROJECT / "Tests/IntegrationTests/react_app/app.js", directory)
+        link_modules(directory)
+        shutil.copy(APPS / "app.js", directory)
         (directory / "readme.js").write_text(self._readme() + README)
-        self.scripts = {name: self._bundle(directory, name) for name in ("app", "readme")}
+        self.scripts = {name: bundled(directory, name, "--format=esm") for name in ("app", "readme")}
         super().__init__(_Files)
 
     @staticmethod
@@ -75,15 +92,6 @@ class AppServer(Site):
             assert example.count(known) == 1
             example = example.replace(known, f'address.get("{here}")')
         return example
-
-    @staticmethod
-    def _bundle(directory: Path, name: str) -> bytes:
-        flags = ["--bundle", "--format=esm", "--preserve-symlinks", "--loader:.js=jsx", "--jsx=automatic", '--define:process.env.NODE_ENV="development"']
-        bundled = subprocess.run(
-            ["esbuild", f"{name}.js", *flags], cwd=directory, capture_output=True, env=clean_environment({"NODE_PATH": "/usr/share/nodejs"})
-        )
-        assert bundled.returncode == 0, bundled.stderr.decode()
-        return bundled.stdout
 
 
 @pytest.fixture(scope="module")
@@ -223,48 +231,80 @@ def test_an_app_may_render_the_call_itself(world: World, app: Callable[..., Page
     bob.expect_state(call, alice.user, "accepted")
 
 
-# React Native has neither a page nor the browser's storage, workers and channels.
+# React Native has no page: react_app/native_environment.js.
 
-BARE = """
-for (const name of ["window", "document", "navigator", "localStorage", "sessionStorage", "BroadcastChannel", "Worker", "Blob", "location"]) {
-  Object.defineProperty(globalThis, name, { value: undefined, configurable: true });
-}
-const { BellwireClient } = await import(process.argv[2]);
-const { url, user } = JSON.parse(process.argv[3]);
-const client = new BellwireClient({ url, user, device: "native" });
-client.on("incoming", async (call) => {
-  call.on("ended", async (reason) => {
-    console.log(`ended ${reason}`);
-    await client.disconnect();
-    process.exit(0);
-  });
-  await call.accept();
-});
-await client.connect();
-console.log("online");
-"""
+
+class NativeApp:
+    """A program of react_app in Node. `said` has its lines."""
+
+    def __init__(self, directory: Path, name: str, world: World, user: str) -> None:
+        assert NODE is not None
+        build_sdk()
+        link_modules(directory)
+        for file in ("native_environment", name):
+            shutil.copy(APPS / f"{file}.js", directory)
+        bundle = directory / "bundle.cjs"
+        bundle.write_bytes(bundled(directory, name, "--platform=node", "--format=cjs"))
+        self._output = directory / "said"
+        settings = json.dumps({"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user})
+        with self._output.open("w") as output:
+            self.process = subprocess.Popen(
+                mortal(NODE, bundle, settings), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, text=True, env=clean_environment({})
+            )
+
+    @property
+    def said(self) -> list[str]:
+        return self._output.read_text().splitlines()
+
+    def says(self, line: str) -> None:
+        wait_until(lambda: line in self.said, 10, f"the app says “{line}”")
+
+    def order(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{text}\n")
+        self.process.stdin.flush()
+
+
+@pytest.fixture
+def native(world: World, tmp_path: Path) -> Iterator[Callable[[str, str], NativeApp]]:
+    made: list[NativeApp] = []
+
+    def start(name: str, user: str) -> NativeApp:
+        made.append(NativeApp(tmp_path, name, world, user))
+        return made[-1]
+
+    yield start
+    for app in made:
+        app.process.kill()
+        app.process.wait()
 
 
 @pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
-def test_the_sdk_needs_no_page(world: World, tmp_path: Path) -> None:
-    """As in React Native, the app gives the device's id, since there is no storage."""
-    build_sdk()
-    assert NODE is not None
-    script, said = tmp_path / "native.mjs", tmp_path / "said"
-    script.write_text(BARE)
+def test_the_sdk_needs_no_page(world: World, native: Callable[[str, str], NativeApp]) -> None:
+    """The app gives the device's id, since there is no storage."""
     bob, user = world.phone("bob"), world.user("native")
-    settings = json.dumps({"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user})
-    with said.open("w") as output:
-        phone = subprocess.Popen(
-            [NODE, "--experimental-websocket", str(script), str(PROJECT / "clients/web/dist/index.js"), settings],
-            stdout=output, stderr=subprocess.STDOUT, env=clean_environment({"NODE_PATH": "/usr/share/nodejs"}),
-        )  # fmt: skip
-    try:
-        wait_until(lambda: "online" in said.read_text(), 10, "the phone is online")
-        call = bob.invite(user, mode="advanced")
-        bob.expect_state(call, user, "accepted")
-        bob.end(call)
-        wait_until(lambda: "ended hangup" in said.read_text(), 10, "the phone hears of the end")
-        assert phone.wait(10) == 0
-    finally:
-        phone.kill()
+    app = native("native", user)
+    app.says("online")
+    call = bob.invite(user, mode="advanced")
+    bob.expect_state(call, user, "accepted")
+    bob.end(call)
+    app.says("ended hangup")
+    assert app.process.wait(10) == 0
+
+
+@pytest.mark.skipif(bool(NO_TOOLS or NO_RENDERER), reason=f"there is no {', '.join([*NO_TOOLS, *NO_RENDERER])}")
+def test_the_hooks_need_no_dom(world: World, native: Callable[[str, str], NativeApp]) -> None:
+    bob, user = world.phone("bob"), world.user("native")
+    app = native("native_hooks", user)
+    app.says("online")
+    call = bob.invite(user, mode="advanced")
+    app.says(f"rings {bob.user}")
+    app.order("press")
+    bob.expect_state(call, user, "accepted")
+    app.says(f"shows active {bob.user} true undefined")
+    wait_until(lambda: app.said.count("rings undefined") == 2, 5, "the call rings no more")
+    bob.end(call)
+    app.says(f"shows ended {bob.user} false hangup")
+    app.order("unmount")
+    app.process.stdin.close()  # type: ignore[union-attr]
+    assert app.process.wait(10) == 0
