@@ -51,7 +51,7 @@ def of(*languages: str) -> pytest.MarkDecorator:
 
 
 def test_every_block_is_in_a_language_that_is_checked() -> None:
-    checked = {*SHELL, "json", "jsonc", "python", "js", "jsx", "swift", "yaml", "xml", "nginx", "hocon", *CHECKED_ELSEWHERE}
+    checked = {*SHELL, "json", "jsonc", "python", "js", "jsx", "swift", "yaml", "xml", "nginx", "hocon", "dart", *CHECKED_ELSEWHERE}
     assert [block.place for block in BLOCKS if block.language not in checked] == []
     for language, test in CHECKED_ELSEWHERE.items():
         assert language in (Path(__file__).parent / test).read_text()
@@ -142,6 +142,19 @@ def test_a_swift_block_parses(block: Block, tmp_path: Path) -> None:
         if done.returncode == 0:
             return
     raise AssertionError(f"{block.place}: {done.stderr}")
+
+
+@of("dart")
+def test_a_dart_block_is_closed(block: Block) -> None:
+    """There is no Dart here: brackets and quotes close in their order."""
+    opened = []
+    for character in re.sub(r"//.*|'(?:[^'\\\n]|\\.)*'", "", block.text):
+        assert character != "'", f"{block.place}: a quote stays open"
+        if character in "([{":
+            opened.append(")]}"["([{".index(character)])
+        elif character in ")]}":
+            assert opened and opened.pop() == character, f"{block.place}: {character}"
+    assert opened == [], block.place
 
 
 # Data

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 import pytest
 
@@ -234,19 +237,34 @@ def test_an_app_may_render_the_call_itself(world: World, app: Callable[..., Page
 # React Native has no page: react_app/native_environment.js.
 
 
+PACKAGES = r"react-native|react-native-callkeep|react-native-voip-push-notification|@react-native-[\w-]+/\w+"
+
+
+def listings() -> str:
+    """The listings of docs/react-native.md as an app, on the phone of native_listing.js."""
+    blocks = re.findall(r"^```js\n(.*?)^```$", (PROJECT / "docs/react-native.md").read_text(), re.MULTILINE | re.DOTALL)
+    text = "".join(blocks).replace('import "react-native-get-random-values";\n', "").replace('"wss://calls.example.com"', "url")
+    # A default import has the name of the phone's part.
+    text = re.sub(rf'import (\w+), \{{ (.*) \}} from "(?:{PACKAGES})"', r'import { \1, \2 } from "./native_listing.js"', text)
+    text = re.sub(rf'import (\w+) from "(?:{PACKAGES})"', r'import { \1 } from "./native_listing.js"', text)
+    text = re.sub(rf'import (\{{.*\}}) from "(?:{PACKAGES})"', r'import \1 from "./native_listing.js"', text)
+    return 'import { device, fetchToken, report, url, user } from "./native_listing.js";\n' + text
+
+
 class NativeApp:
     """A program of react_app in Node. `said` has its lines."""
 
-    def __init__(self, directory: Path, name: str, world: World, user: str) -> None:
+    def __init__(self, directory: Path, name: str, world: World, user: str, **more: str) -> None:
         assert NODE is not None
         build_sdk()
         link_modules(directory)
-        for file in ("native_environment", name):
-            shutil.copy(APPS / f"{file}.js", directory)
+        for path in APPS.glob("native*.js"):
+            shutil.copy(path, directory)
+        (directory / "listings.js").write_text(listings())
         bundle = directory / "bundle.cjs"
         bundle.write_bytes(bundled(directory, name, "--platform=node", "--format=cjs"))
         self._output = directory / "said"
-        settings = json.dumps({"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user})
+        settings = json.dumps({"url": f"ws://127.0.0.1:{world.broker.web_port}", "user": user} | more)
         with self._output.open("w") as output:
             self.process = subprocess.Popen(
                 mortal(NODE, bundle, settings), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, text=True, env=clean_environment({})
@@ -266,11 +284,11 @@ class NativeApp:
 
 
 @pytest.fixture
-def native(world: World, tmp_path: Path) -> Iterator[Callable[[str, str], NativeApp]]:
+def native(world: World, tmp_path: Path) -> Iterator[Callable[..., NativeApp]]:
     made: list[NativeApp] = []
 
-    def start(name: str, user: str) -> NativeApp:
-        made.append(NativeApp(tmp_path, name, world, user))
+    def start(name: str, user: str, **more: str) -> NativeApp:
+        made.append(NativeApp(tmp_path, name, world, user, **more))
         return made[-1]
 
     yield start
@@ -280,7 +298,7 @@ def native(world: World, tmp_path: Path) -> Iterator[Callable[[str, str], Native
 
 
 @pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
-def test_the_sdk_needs_no_page(world: World, native: Callable[[str, str], NativeApp]) -> None:
+def test_the_sdk_needs_no_page(world: World, native: Callable[..., NativeApp]) -> None:
     """The app gives the device's id, since there is no storage."""
     bob, user = world.phone("bob"), world.user("native")
     app = native("native", user)
@@ -293,7 +311,7 @@ def test_the_sdk_needs_no_page(world: World, native: Callable[[str, str], Native
 
 
 @pytest.mark.skipif(bool(NO_TOOLS or NO_RENDERER), reason=f"there is no {', '.join([*NO_TOOLS, *NO_RENDERER])}")
-def test_the_hooks_need_no_dom(world: World, native: Callable[[str, str], NativeApp]) -> None:
+def test_the_hooks_need_no_dom(world: World, native: Callable[..., NativeApp]) -> None:
     bob, user = world.phone("bob"), world.user("native")
     app = native("native_hooks", user)
     app.says("online")
@@ -308,3 +326,56 @@ def test_the_hooks_need_no_dom(world: World, native: Callable[[str, str], Native
     app.order("unmount")
     app.process.stdin.close()  # type: ignore[union-attr]
     assert app.process.wait(10) == 0
+
+
+def uuid_of(call: str) -> str:
+    """The call's UUID for CallKit (docs/push-shapes.md)."""
+    return str(UUID(bytes=hashlib.sha256(call.encode()).digest()[:16]))
+
+
+@pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
+@pytest.mark.parametrize(("os", "token"), [("android", {"platform": "fcm", "token": "token"}), ("ios", {"platform": "apnsVoIP", "token": "aa00"})])
+def test_the_listings_of_react_native_md_ring_and_answer(world: World, native: Callable[..., NativeApp], os: str, token: dict[str, str]) -> None:
+    """A phone with stand-ins of the plugins: the user answers before and after the app knows the call."""
+    bob, user = world.phone("bob"), world.user("native")
+    app = native("listings", user, os=os)
+
+    def tell(name: str, value: Any = None) -> None:
+        app.order(json.dumps([name, value]))
+
+    def push(kind: str, call: str) -> None:
+        content = {"kind": kind, "callID": call}
+        shape = {"kind": kind, "uuid": uuid_of(call), "callerName": "Bob", "handle": bob.user, "hasVideo": "false"}
+        if os == "android":
+            tell("pushed", {"data": {"bellwire": json.dumps(content)} | shape})
+        elif kind == "ring":
+            tell("didLoadWithEvents", [{"name": "RNVoipPushRemoteNotificationReceivedEvent", "data": {"bellwire": content} | shape}])
+
+    def registered() -> bool:
+        bodies = [message.body for message in list(world.broker.tap.messages) if message.kind == "up" and message.levels[0] == user]
+        return any(body.get("type") == "push.register" and token.items() <= body.items() for body in bodies)
+
+    wait_until(registered, 10, "the app registers its token")
+    app.says("reports badRequest")  # This deployment does not push.
+    early, late = f"early-{user}", f"late-{user}"
+    push("ring", early)
+    if os == "android":
+        app.says(f"displays {uuid_of(early)} {bob.user} Bob generic false")
+    tell("answerCall", {"callUUID": uuid_of(early).upper()})
+    bob.invite(user, mode="advanced", callID=early)
+    bob.expect_state(early, user, "accepted")
+    bob.end(early)
+    app.says(f"ends {uuid_of(early)} 2")
+    bob.invite(user, mode="advanced", callID=late)
+    bob.expect_state(late, user, "received")
+    push("ring", late)
+    tell("endCall", {"callUUID": uuid_of(late)})
+    bob.expect_state(late, user, "rejected")
+    if os == "android":
+        push("stop", "another")
+        app.says(f"ends {uuid_of('another')} 4")
+        push("missed", "another")
+        app.says(f"ends {uuid_of('another')} 6")
+    tell("appState", "active")
+    tell("netInfo")
+    assert app.process.poll() is None, app.said
