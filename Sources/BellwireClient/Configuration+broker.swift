@@ -13,8 +13,8 @@ extension SignalingClient.Configuration {
     /// with commas between them, the user and the device. Without `device` the client uses the device id of this
     /// installation (`DeviceID.ofThisInstallation`).
     ///
-    /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid; also when all device ids
-    ///   of this installation are in use.
+    /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid or names a broker twice; also
+    ///   when all device ids of this installation are in use.
     public init(
         user: String, broker: String, device: String? = nil, certificateAuthorityFile: String? = nil
     ) throws(SignalingError) {
@@ -29,12 +29,17 @@ extension SignalingClient.Configuration {
     }
 
     private static func addresses(_ text: String) throws(SignalingError) -> [BrokerAddress] {
-        try BrokerAddress.list(text).map { address throws(SignalingError) in
+        var addresses: [BrokerAddress] = []
+        for address in BrokerAddress.list(text) {
             guard let address else {
                 throw SignalingError(
                     .badRequest, "broker: mqtt://[user[:password]@]host[:port] or mqtts://, several with commas")
             }
-            return address
+            guard !addresses.contains(where: { $0.name == address.name }) else {
+                throw SignalingError(.badRequest, "broker: \(address.name) is named twice")
+            }
+            addresses.append(address)
         }
+        return addresses
     }
 }
