@@ -51,9 +51,11 @@ public class BellwireClient internal constructor(
      * @property device The id of this device, 1 to 64 of `A-Z a-z 0-9 . _ ~ -`. A second client under the same id
      *   replaces the first. When null, each client has a random id; an app keeps an id of its own per installation, so
      *   that the service does not count the app of yesterday as another device.
-     * @property token Returns a token (the MQTT password), for brokers that check tokens. The client asks before the
-     *   first connection, a minute before a token ends, and when the broker refuses the current token. The client then
-     *   reconnects with the new token without telling the app. The provider has 30 s.
+     * @property token Returns a token (the MQTT password), for brokers that check tokens. The client asks before each
+     *   connection, a minute before a token ends, and when the broker refuses the current token. For a token that is
+     *   about to end the client reconnects without telling the app. The provider has 30 s. When the provider fails,
+     *   `errors` tells `noToken`, and the client connects with the last token, unless the broker has refused that token.
+     *   An app that fetches its tokens keeps a token until shortly before the token's end.
      * @property sslContext The trusted authorities; the JVM's or Android's own when null.
      * @property transport Another MQTT client in place of the SDK's own.
      * @property topicRoot The topics' root (docs/protocol.md, section 1).

@@ -32,11 +32,19 @@ private const val TOKEN_RETRY = 5_000L
 /** The time limit for the app's token provider, in milliseconds. */
 private const val TOKEN_TIMEOUT = 30_000L
 
+/** The time in milliseconds for which the next connection takes an unused token without asking the provider again. */
+private const val TOKEN_FRESHNESS = 60_000L
+
 /** The number of unsent bytes beyond which the client drops signals; signals may be lost. */
 private const val SIGNAL_BACKLOG = 262_144
 
 /** The characters of messages that may wait for the loop. */
 private const val MESSAGE_ROOM = 1_048_576
+
+/** A question to the token provider. `until`: the end of the time limit, by the loop's clock. */
+private class TokenQuestion(var answer: (Result<String>) -> Unit, val until: Long) {
+    var limit: Timer? = null
+}
 
 private const val TAKEN_OVER = "another client has connected under this device id"
 
@@ -68,7 +76,7 @@ internal interface DriverHost {
     /** The connection to the broker is established, and the broker delivers messages to this device. */
     fun subscribed()
 
-    /** The token provider failed. */
+    /** The token provider failed, before a connection or before the end of the current token. */
     fun noToken(message: String)
 
     /** The machine ignored a message about a call, because too many calls ring. */
@@ -106,10 +114,15 @@ internal class Driver(
 
     /** The number of the current connection; events of former connections are ignored. */
     private var current = 0
+
+    /** The token of the last connection; null before the first, and after a token that has ended or was refused. */
     private var token: String? = null
 
-    /** A token that the app returned after the time limit. */
-    private var lateToken: String? = null
+    /** A token of the provider that no connection has used yet, and the time of its arrival. */
+    private var unusedToken: Pair<String, Long>? = null
+
+    /** The open question to the token provider; null when the provider owes no answer in time. */
+    private var asked: TokenQuestion? = null
     var isStopped = false
         private set
     private var startedAt = 0L
@@ -131,9 +144,6 @@ internal class Driver(
     /** Whether the service has sent an error on this connection, such as the reason of the coming disconnection. */
     private var isExplained = false
 
-    /** The time limit of the token provider. */
-    private var tokenLimit: Timer? = null
-
     /** Where the app's token provider runs, which may block. */
     private val scope = CoroutineScope(SupervisorJob() + Dispatchers.IO)
 
@@ -150,7 +160,7 @@ internal class Driver(
         host.turnEnded()
         isStopped = true
         closeConnection()
-        for (timer in listOf(retry, question, deadline, tokenLimit)) timer?.cancel()
+        for (timer in listOf(retry, question, deadline, asked?.limit)) timer?.cancel()
         scope.cancel()
     }
 
@@ -163,9 +173,14 @@ internal class Driver(
         turn { now -> machine.signal(signal, now) }
     }
 
-    /** The device has another network, or comes to the foreground: the client does not wait for its timers. */
+    /**
+     * The device has another network, or comes to the foreground: the client does not wait for its timers, and does
+     * what has become due by the clock.
+     */
     fun networkChanged() {
         if (isStopped) return
+        // The loop's timers may have stood still while the device slept; the clock tells.
+        asked?.takeIf { it.until <= loop.now }?.let(::giveUp)
         if (retry != null) {
             retry?.cancel()
             attempt()
@@ -178,16 +193,16 @@ internal class Driver(
 
     private fun attempt() {
         retry = null
-        if (token != null || settings.token == null) return open()
+        if (settings.token == null) return open()
         askForToken { result ->
             result.onSuccess {
                 token = it
-                lateToken = null
                 open()
             }
             result.onFailure {
                 host.noToken(it.message ?: it.toString())
-                lost(ConnectionFailure("no token: ${it.message ?: it}"))
+                // The token of the last connection may still be good, while the provider cannot be reached.
+                if (token != null) open() else lost(ConnectionFailure("no token: ${it.message ?: it}"))
             }
         }
     }
@@ -247,7 +262,7 @@ internal class Driver(
     private fun reopen() {
         machine.renewing()
         closeConnection()
-        if (token == null) attempt() else open()
+        attempt()
     }
 
     private fun closeConnection() {
@@ -278,39 +293,50 @@ internal class Driver(
 
     // MARK: Tokens
 
-    /** Calls `answer` once, on the loop. */
+    /**
+     * Calls `answer` once, on the loop. When a later question comes before the answer, the later question gets the
+     * answer instead: the provider is asked for one token at a time.
+     */
     private fun askForToken(answer: (Result<String>) -> Unit) {
         val provider = settings.token ?: return
-        lateToken?.let {
-            lateToken = null
-            return answer(Result.success(it))
+        val (unused, arrivedAt) = unusedToken ?: (null to 0L)
+        unusedToken = null
+        if (unused != null && loop.now - arrivedAt < TOKEN_FRESHNESS) return answer(Result.success(unused))
+        asked?.let {
+            it.answer = answer
+            return
         }
-        var isAnswered = false
-        val limit = loop.after(TOKEN_TIMEOUT) {
-            if (isStopped) return@after
-            isAnswered = true
-            answer(Result.failure(Exception("the token provider returned no token within ${TOKEN_TIMEOUT / 1_000} s")))
-        }
-        tokenLimit = limit
+        val question = TokenQuestion(answer, loop.now + TOKEN_TIMEOUT)
+        asked = question
+        question.limit = loop.after(TOKEN_TIMEOUT) { giveUp(question) }
         scope.launch {
             val result = runCatching { provider() }
             loop.post {
-                limit.cancel()
-                when {
-                    isStopped -> Unit
-                    // An app that asks a person for the token may be late. The late token is for the next attempt.
-                    isAnswered -> if (connection == null) lateToken = result.getOrNull()
-                    else -> answer(result)
-                }
+                // An app that asks a person for the token may be late. The late token is for the next attempt.
+                if (asked === question) take(result) else result.onSuccess { unusedToken = it to loop.now }
             }
         }
+    }
+
+    private fun giveUp(question: TokenQuestion) {
+        if (asked !== question) return
+        take(Result.failure(Exception("the token provider returned no token within ${TOKEN_TIMEOUT / 1_000} s")))
+    }
+
+    /** Ends the open question with this result. */
+    private fun take(result: Result<String>) {
+        val question = asked ?: return
+        asked = null
+        question.limit?.cancel()
+        if (isStopped) return
+        question.answer(result)
     }
 
     private fun renewToken() {
         val number = current
         askForToken { result ->
+            result.onSuccess { unusedToken = it to loop.now }
             // When the connection was lost meanwhile, the next attempt uses the token.
-            result.onSuccess { token = it }
             if (number != current || connection == null) return@askForToken
             result.onSuccess { reopen() }
             // The current token still lasts a while.

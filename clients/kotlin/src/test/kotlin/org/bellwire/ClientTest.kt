@@ -285,6 +285,107 @@ class ClientTest {
         assertEquals("token", broker.last.settings.password)
     }
 
+    @Test
+    fun aTokenIsAskedForBeforeEachConnection() {
+        val asked = AtomicInteger()
+        val client = client(token = { "token-${asked.incrementAndGet()}" })
+        val states = mutableListOf<ConnectionState>()
+        start { client.state.collect { states += it } }
+        start { client.connect() }
+        waitForLinks(1)
+        welcome()
+        broker.last.handlers.closed(lost())
+        loop.run()
+        // The phone sleeps for longer than its token lasts.
+        loop.pass(300)
+        waitForLinks(2)
+        assertEquals("token-2", broker.last.settings.password)
+        welcome()
+        // The service knows no session of the device: another connection, and before it a question.
+        receive("""{"type":"error","error":{"code":"sessionOver","message":"","session":"${broker.last.session}"}}""")
+        waitForLinks(3)
+        assertEquals("token-3", broker.last.settings.password)
+        assertFalse("no dead token is used", ConnectionState.REFUSED in states)
+    }
+
+    @Test
+    fun aProviderThatFailsLeavesTheLastTokenUntilTheBrokerRefusesIt() {
+        val asked = AtomicInteger()
+        val client = client(token = { if (asked.incrementAndGet() == 1) "first" else error("no network") })
+        val errors = mutableListOf<String>()
+        start { client.errors.collect { errors += it.code } }
+        start { client.connect() }
+        waitForLinks(1)
+        welcome()
+        broker.last.handlers.closed(lost())
+        loop.run()
+        loop.pass(300)
+        waitForLinks(2)
+        assertEquals("first", broker.last.settings.password)
+        assertEquals(listOf("noToken"), errors)
+        broker.last.handlers.closed(ConnectionFailure("no", isRefused = true))
+        loop.run()
+        loop.pass(8_000)
+        eventually { errors.count { it == "noToken" } >= 2 }
+        assertEquals("a refused token is not used again", 2, broker.links.size)
+    }
+
+    @Test
+    fun aProviderIsAskedForOneTokenAtATime() {
+        val asked = AtomicInteger()
+        val second = CompletableDeferred<String>()
+        val client = client(token = { if (asked.incrementAndGet() == 1) "first" else second.await() })
+        start { client.connect() }
+        waitForLinks(1)
+        welcome(""","tokenExpiresAt":300000""")
+        loop.pass(240_000)
+        eventually { asked.get() == 2 }
+        // The connection is lost while the client asks for the next token, and the next attempt waits for the same token.
+        broker.last.handlers.closed(lost())
+        loop.run()
+        loop.pass(10_000)
+        assertEquals(1, broker.links.size)
+        second.complete("second")
+        waitForLinks(2)
+        assertEquals("second", broker.last.settings.password)
+        assertEquals(2, asked.get())
+    }
+
+    @Test
+    fun aTokenThatCameLateIsUsedWhileItIsFresh() {
+        for ((pause, expected) in listOf(10_000L to "late", 90_000L to "token-3")) {
+            broker.links.clear()
+            val asked = AtomicInteger()
+            val late = CompletableDeferred<String>()
+            val client = client(token = { asked.incrementAndGet().let { if (it == 2) late.await() else "token-$it" } })
+            start { client.connect() }
+            waitForLinks(1)
+            welcome()
+            broker.last.handlers.closed(lost())
+            loop.run()
+            // The provider does not answer in time, and the client connects with the last token.
+            loop.pass(31_000)
+            waitForLinks(2)
+            assertEquals("token-1", broker.last.settings.password)
+            welcome()
+            late.complete("late")
+            eventually { loop.runOne() }
+            loop.pass(pause)
+            broker.last.handlers.closed(lost())
+            loop.run()
+            loop.pass(8_000)
+            waitForLinks(3)
+            assertEquals(expected, broker.last.settings.password)
+        }
+    }
+
+    private fun welcome(rest: String = "") {
+        broker.last.accept()
+        loop.run()
+        broker.last.welcome(rest)
+        loop.run()
+    }
+
     /** The token provider runs in another thread. */
     private fun waitForLinks(count: Int) = eventually { broker.links.size >= count }
 
