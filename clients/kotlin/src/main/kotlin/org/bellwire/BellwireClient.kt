@@ -39,7 +39,9 @@ public class BellwireClient internal constructor(
     private val makeLoop: (String) -> Loop,
 ) {
     /** Throws `badRequest` when the user, the device or an address is not valid. */
-    public constructor(configuration: Configuration) : this(configuration, ::ThreadLoop)
+    public constructor(configuration: Configuration) : this(
+        configuration, { name -> ThreadLoop(name, configuration.clock) },
+    )
 
     /**
      * The settings of a client.
@@ -64,6 +66,9 @@ public class BellwireClient internal constructor(
      * @property qos The QoS of this device's subscriptions and messages at the broker, 0 or 1. The SDK sends a request
      *   without a response again after a second at either QoS.
      * @property requestTimeout The time limit of a request in milliseconds. The request then throws `noResponse`.
+     * @property clock Returns milliseconds of a clock that never goes back. On Android `BellwireAndroid.clock`, which
+     *   goes on while the phone sleeps; the JVM's own clock stands still then. After a sleep the client does what has
+     *   become due at the next message, `networkChanged()` or `find()`.
      */
     public class Configuration(
         public val url: String,
@@ -76,6 +81,7 @@ public class BellwireClient internal constructor(
         public val keepAlive: Int = 90,
         public val requestTimeout: Long = 30_000,
         public val qos: Int = 0,
+        public val clock: () -> Long = { System.nanoTime() / 1_000_000 },
     )
 
     public val user: String = checkUser(configuration.user)
@@ -113,6 +119,9 @@ public class BellwireClient internal constructor(
 
     /** The media sessions of the last welcome, for calls that become known later. Used on the loop alone. */
     private var sessions: Map<String, MediaSession> = emptyMap()
+
+    /** Milliseconds of the app's clock. */
+    internal val now: Long get() = configuration.clock()
 
     /** A connected or connecting client; null before `connect()`, after `disconnect()` and after the client gave up. */
     private class Running(val driver: Driver, val loop: Loop) {
@@ -259,7 +268,7 @@ public class BellwireClient internal constructor(
 
     /**
      * Tells the client that the device has another network, or that the app has come to the foreground: the client then
-     * reconnects at once, or asks the broker for a sign of life.
+     * reconnects at once, or asks the broker for a sign of life, and does what has become due by its clock.
      */
     public fun networkChanged() {
         running?.let { it.loop.post(it.driver::networkChanged) }

@@ -40,10 +40,10 @@ public class Call internal constructor(
     public var invited: Invited = Invited()
         internal set
 
-    private val startedAt = System.nanoTime()
+    private val startedAt = client.now
 
     /** The milliseconds since this device made the call or learned of the call. `report` takes times of this clock. */
-    public val elapsed: Long get() = (System.nanoTime() - startedAt) / 1_000_000
+    public val elapsed: Long get() = client.now - startedAt
 
     /** The id of the call. Safe for file names and topics: `A-Z a-z 0-9 _ -`. */
     public val id: String = snapshot.callID

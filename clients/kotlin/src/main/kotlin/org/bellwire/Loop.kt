@@ -24,15 +24,21 @@ internal fun interface Timer {
     fun cancel()
 }
 
-/** A loop on a thread of its own. The thread does not keep the process alive. */
-internal class ThreadLoop(name: String) : Loop {
+/**
+ * A loop on a thread of its own. The thread does not keep the process alive. The delays of `after` may stand still
+ * while the device sleeps, although `clock` goes on.
+ */
+internal class ThreadLoop(
+    name: String,
+    private val clock: () -> Long = { System.nanoTime() / 1_000_000 },
+) : Loop {
     private val executor = ScheduledThreadPoolExecutor(1) { task -> Thread(task, name).apply { isDaemon = true } }
 
     init {
         executor.removeOnCancelPolicy = true
     }
 
-    override val now: Long get() = System.nanoTime() / 1_000_000
+    override val now: Long get() = clock()
 
     /** In turns with `end`: an executor that shuts down while a task comes may drop the task without a rejection. */
     @Synchronized
