@@ -40,7 +40,7 @@ public class BellwireClient internal constructor(
 ) {
     /** Throws `badRequest` when the user, the device or an address is not valid. */
     public constructor(configuration: Configuration) : this(
-        configuration, { name -> ThreadLoop(name, configuration.clock) },
+        configuration, { name -> ThreadLoop(name, configuration.clock, ClientLog(configuration.log)) },
     )
 
     /**
@@ -69,6 +69,7 @@ public class BellwireClient internal constructor(
      * @property clock Returns milliseconds of a clock that never goes back. On Android `BellwireAndroid.clock`, which
      *   goes on while the phone sleeps; the JVM's own clock stands still then. After a sleep the client does what has
      *   become due at the next message, `networkChanged()` or `find()`.
+     * @property log Takes the lines of the client's log; when null, warnings go to the standard error stream.
      */
     public class Configuration(
         public val url: String,
@@ -82,12 +83,14 @@ public class BellwireClient internal constructor(
         public val requestTimeout: Long = 30_000,
         public val qos: Int = 0,
         public val clock: () -> Long = { System.nanoTime() / 1_000_000 },
+        public val log: BellwireLog? = null,
     )
 
     public val user: String = checkUser(configuration.user)
 
     /** The id of this device. */
     public val device: String = configuration.device ?: randomID()
+    internal val log = ClientLog(configuration.log)
     private val urls = configuration.url.split(",").map { it.trim() }
     private val transport = configuration.transport ?: MqttTransport(configuration.sslContext)
     private val standing = MutableStateFlow(ConnectionState.DISCONNECTED)
@@ -209,7 +212,7 @@ public class BellwireClient internal constructor(
         val loop = makeLoop("bellwire-$device")
         val settings = DriverSettings(
             urls, user, device, configuration.topicRoot, configuration.keepAlive, configuration.token, transport,
-            configuration.requestTimeout, configuration.qos,
+            configuration.requestTimeout, configuration.qos, log,
         )
         val host = Host()
         val attempt = Running(Driver(settings, loop, host), loop)
@@ -539,6 +542,7 @@ public class BellwireClient internal constructor(
         override fun told(told: Told) {
             when (told) {
                 is Told.Online -> {
+                    log.info("the service knows the device")
                     standing.value = ConnectionState.CONNECTED
                     val connected = running.isConnected
                     completions += { connected.complete(Unit) }
@@ -569,7 +573,7 @@ public class BellwireClient internal constructor(
 
         override fun subscribed() = Unit
 
-        override fun refused(callID: String) = Unit
+        override fun refused(callID: String) = log.info("call $callID is ignored: too many calls ring")
 
         override fun turnEnded() {
             if (!isEnding) completeAll()

@@ -41,6 +41,9 @@ private const val SIGNAL_BACKLOG = 262_144
 /** The characters of messages that may wait for the loop. */
 private const val MESSAGE_ROOM = 1_048_576
 
+/** The user and password of an address, and its query. */
+private val secretsOfAddress = Regex("(?<=//)[^/]*@|[?#].*")
+
 /** A question to the token provider. `until`: the end of the time limit, by the loop's clock. */
 private class TokenQuestion(var answer: (Result<String>) -> Unit, val until: Long) {
     var limit: Timer? = null
@@ -62,6 +65,7 @@ internal class DriverSettings(
     /** Milliseconds. */
     val requestTimeout: Long,
     val qos: Int,
+    val log: ClientLog = ClientLog(null),
 )
 
 /** The receiver of the driver's results, on the driver's loop. */
@@ -100,6 +104,7 @@ internal class Driver(
             requestTimeout = settings.requestTimeout, signalStream = randomID(), renewsTokens = settings.token != null,
         ),
     )
+    private val log = settings.log
     private val level = "${encodeUser(settings.user)}/${settings.device}"
     private val upTopic = "${settings.topicRoot}/up/$level"
     private val presenceTopic = "${settings.topicRoot}/presence/$level"
@@ -144,6 +149,9 @@ internal class Driver(
     /** Whether the service has sent an error on this connection, such as the reason of the coming disconnection. */
     private var isExplained = false
 
+    /** Whether the transport has thrown on this connection. */
+    private var hasThrown = false
+
     /** Where the app's token provider runs, which may block. */
     private val scope = CoroutineScope(SupervisorJob() + Dispatchers.IO)
 
@@ -165,7 +173,10 @@ internal class Driver(
     }
 
     /** `isOrdered`: as in `ClientMachine.send`. */
-    fun send(request: Request, isOrdered: Boolean = false) = turn { now -> machine.send(request, now, isOrdered) }
+    fun send(request: Request, isOrdered: Boolean = false) {
+        log.debug { "request ${request.id} begins: ${request.type}" }
+        turn { now -> machine.send(request, now, isOrdered) }
+    }
 
     /** Drops the signal when too much data waits to be sent. */
     fun signal(signal: JsonObject) {
@@ -215,6 +226,7 @@ internal class Driver(
         val session = randomID()
         wasAccepted = false
         isExplained = false
+        hasThrown = false
         current += 1
         val number = current
         /** Handles an event of the connection on the loop, unless the driver has given the connection up. */
@@ -234,6 +246,7 @@ internal class Driver(
             }
 
             override fun subscribed() = whileCurrent {
+                log.debug { "is subscribed at ${address(url)}" }
                 host.subscribed()
                 turn { now -> machine.subscribed(now) }
             }
@@ -244,16 +257,26 @@ internal class Driver(
                 val isPosted = loop.post {
                     room.release(size)
                     if (isStopped || number != current) return@post
-                    readDown(payload)?.let { message -> turn { now -> machine.received(message, now) } }
+                    val message = readDown(payload)
+                    if (message == null) log.debug { "ignores a message of $size characters" }
+                    if (message != null) turn { now -> machine.received(message, now) }
                 }
                 if (!isPosted) room.release(size)
             }
 
-            override fun closed(failure: ConnectionFailure) = whileCurrent { lost(failure) }
+            override fun closed(failure: ConnectionFailure) = whileCurrent {
+                // A broker or a proxy may quote what the client sent.
+                val secret = token?.ifEmpty { null }
+                val text = if (secret == null) failure.message else failure.message.replace(secret, "…")
+                log.info("the connection to ${address(url)} has ended: $text")
+                lost(failure)
+            }
         }
+        log.debug { "connects to ${address(url)}" }
         try {
             connection = settings.transport.connect(connecting, handlers)
         } catch (failure: Throwable) {
+            log.warning("the transport refuses to connect to ${address(url)}", failure)
             lost(ConnectionFailure(failure.message ?: failure.toString()))
         }
     }
@@ -272,7 +295,16 @@ internal class Driver(
     }
 
     /** Uses the connection. A transport of the app that throws must not stop the client: what it was asked is lost. */
-    private fun <T> guarded(use: (Connection) -> T): T? = connection?.let { runCatching { use(it) }.getOrNull() }
+    private fun <T> guarded(use: (Connection) -> T): T? = connection?.let { used ->
+        runCatching { use(used) }.onFailure {
+            // A transport that throws may do so at each message.
+            if (!hasThrown) log.warning("the transport has thrown", it)
+            hasThrown = true
+        }.getOrNull()
+    }
+
+    /** The address without what may be a secret: the app's own transport may take credentials and a query. */
+    private fun address(url: String) = url.replace(secretsOfAddress, "")
 
     private fun lost(failure: ConnectionFailure) {
         if (isStopped) return
@@ -329,6 +361,8 @@ internal class Driver(
         asked = null
         question.limit?.cancel()
         if (isStopped) return
+        // The exception's own text is the app's, and may have a secret.
+        result.onFailure { log.info("the token provider failed: ${it.javaClass.name}") }
         question.answer(result)
     }
 
@@ -378,8 +412,14 @@ internal class Driver(
                     if (error?.code == "tokenExpired" || error?.code == "tokenRevoked") token = null
                     host.told(action.told)
                 }
-                is Action.Succeed -> host.succeeded(action.id, action.response)
-                is Action.Fail -> host.failed(action.id, action.error)
+                is Action.Succeed -> {
+                    log.debug { "request ${action.id} has succeeded" }
+                    host.succeeded(action.id, action.response)
+                }
+                is Action.Fail -> {
+                    log.debug { "request ${action.id} has failed: ${action.error.code}" }
+                    host.failed(action.id, action.error)
+                }
                 is Action.Refuse -> host.refused(action.callID)
                 // The connection must not end within this turn: the following actions belong to the current connection.
                 is Action.RenewSession -> loop.post { if (!isStopped && connection != null) reopen() }

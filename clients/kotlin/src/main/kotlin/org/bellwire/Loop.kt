@@ -31,6 +31,7 @@ internal fun interface Timer {
 internal class ThreadLoop(
     name: String,
     private val clock: () -> Long = { System.nanoTime() / 1_000_000 },
+    private val log: ClientLog = ClientLog(null),
 ) : Loop {
     private val executor = ScheduledThreadPoolExecutor(1) { task -> Thread(task, name).apply { isDaemon = true } }
 
@@ -61,8 +62,7 @@ internal class ThreadLoop(
         try {
             task()
         } catch (failure: Throwable) {
-            System.err.println("bellwire: a fault of the SDK")
-            failure.printStackTrace()
+            log.warning("a fault of the SDK", failure)
         }
     }
 
