@@ -21,15 +21,17 @@ import org.junit.Assert.assertEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import kotlin.concurrent.thread
+import kotlin.coroutines.Continuation
 import kotlin.random.Random
 
 /** Coroutines and threads that are cancelled wherever they wait. */
 class CancellationTest {
-    /** Every function that waits. */
-    private val waiting: Map<String, suspend (BellwireClient) -> Unit> = mapOf(
+    /** Every function of the client that waits. */
+    private val ofTheClient: Map<String, suspend (BellwireClient) -> Unit> = mapOf(
         "connect" to { it.connect() },
         "call" to { it.call(listOf("bob")) },
         "join" to { it.join("c") },
+        "find" to { it.find("c") },
         "get" to { it.get("c") },
         "trace" to { it.trace("c") },
         "history" to { it.history() },
@@ -37,17 +39,56 @@ class CancellationTest {
         "users" to { it.users(listOf("bob")) },
         "update" to { it.update(name = "A") },
         "block" to { it.block("bob") },
+        "unblock" to { it.unblock("bob") },
+        "blockedUsers" to { it.blockedUsers() },
         "registerPush" to { it.registerPush(Platform.FCM, "t") },
+        "unregisterPush" to { it.unregisterPush() },
+        "request" to { it.request("user.query", jsonOf("userIDs" to listOf("bob"))) },
         "disconnect" to { it.disconnect() },
     )
 
-    /** Lets the loop and the broker do `steps` things, cancels, and lets the rest happen. */
+    /** Every function of a call that waits. */
+    private val ofACall: Map<String, suspend (Call) -> Unit> = mapOf(
+        "accept" to { it.accept() },
+        "reject" to { it.reject() },
+        "cancel" to { it.cancel() },
+        "add" to { it.add(listOf("carol")) },
+        "join" to { it.join() },
+        "quit" to { it.quit() },
+        "end" to { it.end() },
+        "hangUp" to { it.hangUp() },
+        "renewMediaSession" to { it.renewMediaSession() },
+        "report" to { it.report(mapOf("accepted" to 1L)) },
+    )
+
+    /** A function without a row above would not be tested. */
     @Test
-    fun aCancelledFunctionLeavesAClientThatWorks() {
-        for ((name, function) in waiting) {
+    fun theListsHaveEveryFunctionThatWaits() {
+        fun waiting(type: Class<*>) = type.methods
+            .filter { it.declaringClass == type && it.parameterTypes.lastOrNull() == Continuation::class.java && '$' !in it.name }
+            .map { it.name }.toSet()
+        assertEquals(waiting(BellwireClient::class.java), ofTheClient.keys)
+        assertEquals(waiting(Call::class.java), ofACall.keys)
+    }
+
+    @Test
+    fun aCancelledFunctionOfACallLeavesAClientThatWorks() = leavesAClientThatWorks(
+        ofACall.mapValues { (_, function) -> { client -> function(client.calls.single()) } },
+    ) { it.ring() }
+
+    @Test
+    fun aCancelledFunctionLeavesAClientThatWorks() = leavesAClientThatWorks(ofTheClient) {}
+
+    /** Lets the loop and the broker do `steps` things, cancels, and lets the rest happen. */
+    private fun leavesAClientThatWorks(
+        functions: Map<String, suspend (BellwireClient) -> Unit>,
+        prepare: (World) -> Unit,
+    ) {
+        for ((name, function) in functions) {
             for (steps in 0..6) {
                 val world = World()
                 if (name != "connect") world.connect()
+                prepare(world)
                 val scope = CoroutineScope(Dispatchers.Unconfined + SupervisorJob())
                 val job = scope.launch(start = CoroutineStart.UNDISPATCHED) { function(world.client) }
                 repeat(steps) { world.step() }
@@ -82,6 +123,15 @@ class CancellationTest {
             assertEquals(ConnectionState.CONNECTED, client.state.value)
         }
 
+        /** Makes a call of another user that rings here. */
+        fun ring() {
+            broker.last.handlers.message(
+                """{"type":"event","event":"call.invited","revision":1,"time":1,"callID":"c","changes":[],"call":$RINGING}""",
+            )
+            while (step()) Unit
+            assertEquals(1, client.calls.size)
+        }
+
         /** Does a single step. Returns false when no step is left. */
         fun step(): Boolean {
             if (loop.runOne()) return true
@@ -98,14 +148,18 @@ class CancellationTest {
                 if ("logout" !in payload) link.welcome()
             } else {
                 Json.parseToJsonElement(payload).jsonObject.text("id")?.let { id ->
-                    link.handlers.message("""{"type":"response","id":"$id","ok":true,"users":[],"time":1,"call":$CALL}""")
+                    link.handlers.message("""{"type":"response","id":"$id","ok":true,"users":[],"time":1,"call":$CALL,$SESSION}""")
                 }
             }
             return true
         }
 
         private companion object {
-            const val CALL = """{"callID":"c","revision":1,"mode":"advanced","state":"ended","inviter":"alice","createdAt":1,"timeout":60,""" +
+            const val RINGING = """{"callID":"c","revision":1,"mode":"advanced","state":"ringing","inviter":"bob","createdAt":1,""" +
+                """"timeout":60,"members":[{"userID":"bob","state":"accepted","device":"x","updatedAt":1},""" +
+                """{"userID":"alice","state":"inviting","updatedAt":1}]}"""
+            const val SESSION = """"mediaSession":{"server":"l","type":"livekit","url":"wss://l","room":"r","token":"t","expiresAt":9}"""
+            const val CALL = """{"callID":"c","revision":2,"mode":"advanced","state":"ended","inviter":"alice","createdAt":1,"timeout":60,""" +
                 """"endReason":"cancelled","members":[{"userID":"alice","state":"accepted","device":"phone","updatedAt":1}]}"""
         }
     }
