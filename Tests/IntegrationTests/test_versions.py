@@ -23,6 +23,8 @@ def test_every_place_states_the_same_version() -> None:
     assert re.fullmatch(rf"bellwire {re.escape(version)} \((?:[0-9a-f]{{12}}|unknown)\)\n", run("--version").stdout)
     assert stated("clients/kotlin/build.gradle.kts", r'^version = "(.+)"$') == [version]
     assert stated("clients/kotlin/android/build.gradle.kts", r'"org.bellwire:bellwire:(.+)"') == [version]
+    assert stated("clients/kotlin/android/build.gradle.kts", r'^version = "(.+)"$') == [version]
+    assert set(stated("docs/kotlin.md", r"org\.bellwire:bellwire(?:-android)?:([0-9.]+)")) == {version}
     assert json.loads((ROOT / "clients/web/package.json").read_text())["version"] == version
     for path in ("docs/openapi.yaml", "docs/asyncapi.yaml"):
         assert stated(path, r"^  version: (.+)$") == [version]
