@@ -149,7 +149,7 @@ public enum class JoinPolicy(internal val wire: String) { INVITED("invited"), AN
  * @property payload A text for the app, of the app's own form.
  * @property missedTitle The title of the push about the missed call.
  */
-public data class PushTexts(
+public data class PushTexts @JvmOverloads constructor(
     val title: String? = null,
     val content: String? = null,
     val payload: String? = null,
@@ -166,7 +166,7 @@ public data class PushTexts(
  * @property notReceivedAfter The seconds until members are told `NOT_YET_RECEIVED`, 1 to 60; 5 at the service when null.
  * @property callID The id of the call, 1 to 64 of `A-Z a-z 0-9 _ -`; random when null.
  */
-public data class CallOptions(
+public data class CallOptions @JvmOverloads constructor(
     val media: String? = null,
     val mode: CallMode = CallMode.ADVANCED,
     val timeout: Int? = null,
