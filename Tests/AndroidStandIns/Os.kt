@@ -21,6 +21,14 @@ class Build {
     }
 }
 
+object SystemClock {
+    /** The milliseconds since the phone started, its sleep included. */
+    var elapsed = 0L
+
+    @JvmStatic
+    fun elapsedRealtime(): Long = elapsed
+}
+
 class Looper private constructor() {
     companion object {
         private val main = Looper()

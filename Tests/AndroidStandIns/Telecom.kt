@@ -4,6 +4,7 @@ import android.content.ComponentName
 import android.content.Context
 import android.net.Uri
 import android.os.Bundle
+import android.os.Parcelable
 
 class DisconnectCause(val code: Int) {
     companion object {
@@ -15,7 +16,7 @@ class DisconnectCause(val code: Int) {
     }
 }
 
-class PhoneAccountHandle(val component: ComponentName, val id: String)
+class PhoneAccountHandle(val component: ComponentName, val id: String) : Parcelable
 
 class PhoneAccount(val handle: PhoneAccountHandle, val capabilities: Int) {
     class Builder(private val handle: PhoneAccountHandle) {
@@ -51,6 +52,10 @@ abstract class Connection {
         state = STATE_RINGING
     }
 
+    fun setDialing() {
+        state = STATE_DIALING
+    }
+
     fun setDisconnected(cause: DisconnectCause) {
         state = STATE_DISCONNECTED
         this.cause = cause.code
@@ -71,6 +76,7 @@ abstract class Connection {
     companion object {
         const val PROPERTY_SELF_MANAGED = 128
         const val STATE_RINGING = 2
+        const val STATE_DIALING = 3
         const val STATE_ACTIVE = 4
         const val STATE_DISCONNECTED = 6
 
@@ -82,11 +88,14 @@ abstract class Connection {
 abstract class ConnectionService : Context() {
     open fun onCreateIncomingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection? = null
     open fun onCreateIncomingConnectionFailed(account: PhoneAccountHandle?, request: ConnectionRequest?) = Unit
+    open fun onCreateOutgoingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection? = null
+    open fun onCreateOutgoingConnectionFailed(account: PhoneAccountHandle?, request: ConnectionRequest?) = Unit
 }
 
 class TelecomManager {
     val accounts = mutableListOf<PhoneAccount>()
     val incoming = mutableListOf<Bundle>()
+    val outgoing = mutableListOf<Pair<Uri, Bundle>>()
     var isForbidden = false
 
     fun registerPhoneAccount(account: PhoneAccount) {
@@ -98,7 +107,13 @@ class TelecomManager {
         incoming += extras
     }
 
+    fun placeCall(address: Uri, extras: Bundle) {
+        if (isForbidden) throw SecurityException("MANAGE_OWN_CALLS")
+        outgoing += address to extras
+    }
+
     companion object {
+        const val EXTRA_PHONE_ACCOUNT_HANDLE = "android.telecom.extra.PHONE_ACCOUNT_HANDLE"
         const val EXTRA_INCOMING_CALL_ADDRESS = "android.telecom.extra.INCOMING_CALL_ADDRESS"
         const val PRESENTATION_ALLOWED = 1
     }

@@ -3,6 +3,9 @@ package org.bellwire.android
 import android.app.*
 import android.content.Context
 import android.media.*
+import android.os.SystemClock
+import android.util.Log
+import org.bellwire.*
 
 /**
  * The app's settings for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android starts
@@ -15,7 +18,8 @@ public object BellwireAndroid {
      * @property callIcon A drawable of the app.
      * @property declined Called when the user declines in a notification or by a headset: the app's client, where it is
      *   connected, rejects the call. Without a connection the ring check of the push declines.
-     * @property hungUp Called when the user ends an answered call by a headset, a car or a watch.
+     * @property hungUp Called when the user ends an answered or outgoing call by a headset, a car or a watch, and when
+     *   the phone does not allow an outgoing call now.
      * @property usesTelecom Whether the phone's Telecom service is told of calls: then a car or a watch shows the call.
      */
     public class Settings(
@@ -28,6 +32,19 @@ public object BellwireAndroid {
         public val declined: (callID: String) -> Unit = {},
         public val hungUp: (callID: String) -> Unit = {},
     )
+
+    /** For `BellwireClient.Configuration.clock`: a clock that goes on while the phone sleeps. */
+    public val clock: () -> Long = { SystemClock.elapsedRealtime() }
+
+    /** For `BellwireClient.Configuration.log`: Android's log, with the tag `bellwire`. */
+    public val log: BellwireLog = BellwireLog { level, text, failure ->
+        val priority = when (level) {
+            LogLevel.DEBUG -> Log.DEBUG
+            LogLevel.INFO -> Log.INFO
+            LogLevel.WARNING -> Log.WARN
+        }
+        Log.println(priority, "bellwire", if (failure == null) text else "$text\n${Log.getStackTraceString(failure)}")
+    }
 
     @Volatile
     internal var settings: Settings? = null

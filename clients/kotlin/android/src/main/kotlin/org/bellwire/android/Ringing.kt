@@ -66,6 +66,14 @@ public class Ringing(private val context: Context) {
         if (!settings.usesTelecom || !Telecom.announce(context, callID, ring, milliseconds)) ring.show()
     }
 
+    /**
+     * Tells the phone's Telecom service of a call that this user makes to `callee`. `answered` follows when the first
+     * invitee has answered, and `stop` when the call is over.
+     */
+    public fun calling(callID: String, callee: String) {
+        if (BellwireAndroid.settings?.usesTelecom == true) Telecom.place(context, Telecom.Ring(callID, callee))
+    }
+
     /** Ends the ringing of a call that the user has accepted here. `stop` follows when the call is over. */
     public fun answered(callID: String) {
         manager.cancel(callID, RINGING)

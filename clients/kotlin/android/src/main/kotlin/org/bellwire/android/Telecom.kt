@@ -9,20 +9,28 @@ import java.util.concurrent.ConcurrentHashMap
 
 /** The phone's Telecom service, which decides which of several calls sounds. The app shows its calls itself. */
 internal object Telecom {
-    /** A call of this app. `onAnswer`, `onReject` and `onDisconnect` come from a car, a watch or a headset. */
-    class Ring(val callID: String, val caller: String, val accept: PendingIntent, val decline: PendingIntent, val show: () -> Unit) :
-        Connection() {
+    /**
+     * A call of this app; an outgoing call has nothing to accept. `onAnswer`, `onReject` and `onDisconnect` come from a
+     * car, a watch or a headset.
+     */
+    class Ring(
+        val callID: String,
+        val name: String,
+        val accept: PendingIntent? = null,
+        val decline: PendingIntent? = null,
+        val show: () -> Unit = {},
+    ) : Connection() {
+        val isOutgoing: Boolean get() = accept == null
         @Volatile var isAnswered = false
         @Volatile var turn = 0 // how many times the call began to ring
 
         /** Telecom may ask late for a call that was answered meanwhile. */
-        fun begin() = if (isAnswered) setActive() else setRinging()
+        fun begin() = if (isAnswered) setActive() else if (isOutgoing) setDialing() else setRinging()
         override fun onShowIncomingCallUi() = if (isAnswered) Unit else show()
         override fun onAnswer() = accept.sendIfThere()
         override fun onReject() = decline.sendIfThere()
-        override fun onDisconnect() {
-            if (isAnswered) BellwireAndroid.settings?.hungUp?.invoke(callID) else onReject()
-        }
+        override fun onDisconnect() = if (isAnswered || isOutgoing) hangUp() else onReject()
+        fun hangUp() = BellwireAndroid.settings?.hungUp?.invoke(callID) ?: Unit
 
         fun end(cause: Int) {
             setDisconnected(DisconnectCause(cause))
@@ -62,15 +70,28 @@ internal object Telecom {
         // A push and the connection tell of the same call, or the user was cancelled and invited again.
         if (known != null) return known.isAnswered || known.state != Connection.STATE_RINGING
         val extras = Bundle()
-        extras.putParcelable(TelecomManager.EXTRA_INCOMING_CALL_ADDRESS, Uri.fromParts("bellwire", callID, null))
-        return try {
-            telecom.addNewIncomingCall(account(context), extras)
-            true
-        } catch (_: SecurityException) {
-            // The permission MANAGE_OWN_CALLS is missing, or the user turned the account off.
-            rings.remove(callID)
-            false
-        }
+        extras.putParcelable(TelecomManager.EXTRA_INCOMING_CALL_ADDRESS, address(callID))
+        return isAllowed(callID) { telecom.addNewIncomingCall(account(context), extras) }
+    }
+
+    /** Tells Telecom of a call that this user makes. Without Telecom the call goes on by itself. */
+    fun place(context: Context, call: Ring) {
+        val telecom = manager(context) ?: return
+        if (rings.putIfAbsent(call.callID, call) != null) return
+        val extras = Bundle()
+        extras.putParcelable(TelecomManager.EXTRA_PHONE_ACCOUNT_HANDLE, account(context))
+        isAllowed(call.callID) { telecom.placeCall(address(call.callID), extras) }
+    }
+
+    private fun address(callID: String) = Uri.fromParts("bellwire", callID, null)
+
+    private fun isAllowed(callID: String, tell: () -> Unit): Boolean = try {
+        tell()
+        true
+    } catch (_: SecurityException) {
+        // The permission MANAGE_OWN_CALLS is missing, or the user turned the account off.
+        rings.remove(callID)
+        false
     }
 
     fun ring(request: ConnectionRequest?): Ring? = request?.address?.schemeSpecificPart?.let(rings::get)
@@ -82,22 +103,29 @@ internal object Telecom {
         ring.setActive()
     }
 
-    /** `ifRinging`: only when the call is not answered here. */
+    /** `ifRinging`: only when the call rings here and is not answered. */
     fun ended(callID: String, cause: Int, ifRinging: Boolean = false) {
-        if (!ifRinging || rings[callID]?.isAnswered == false) rings.remove(callID)?.end(cause)
+        val isRinging = rings[callID]?.run { !isAnswered && !isOutgoing } ?: false
+        if (!ifRinging || isRinging) rings.remove(callID)?.end(cause)
     }
 }
 
 /** The notification, and its intents with it, may be gone. */
-private fun PendingIntent.sendIfThere() = runCatching { send() }.getOrDefault(Unit)
+private fun PendingIntent?.sendIfThere() = runCatching { this?.send() ?: Unit }.getOrDefault(Unit)
 
 /** In the manifest, with the permission `android.permission.BIND_TELECOM_CONNECTION_SERVICE`. */
 public class BellwireConnectionService : ConnectionService() {
-    override fun onCreateIncomingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection {
+    override fun onCreateIncomingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection =
+        begin(request)
+
+    override fun onCreateOutgoingConnection(account: PhoneAccountHandle?, request: ConnectionRequest?): Connection =
+        begin(request)
+
+    private fun begin(request: ConnectionRequest?): Connection {
         val ring = Telecom.ring(request) ?: return Connection.createCanceledConnection()
         ring.setConnectionProperties(Connection.PROPERTY_SELF_MANAGED)
         ring.setAudioModeIsVoip(true)
-        ring.setCallerDisplayName(ring.caller, TelecomManager.PRESENTATION_ALLOWED)
+        ring.setCallerDisplayName(ring.name, TelecomManager.PRESENTATION_ALLOWED)
         ring.begin()
         return ring
     }
@@ -105,5 +133,10 @@ public class BellwireConnectionService : ConnectionService() {
     /** A call that Telecom does not take, as during another call, rings by its notification alone. */
     override fun onCreateIncomingConnectionFailed(account: PhoneAccountHandle?, request: ConnectionRequest?) {
         Telecom.refused(request)?.show?.invoke()
+    }
+
+    /** A call that the phone does not allow now, as during an emergency call, is hung up. */
+    override fun onCreateOutgoingConnectionFailed(account: PhoneAccountHandle?, request: ConnectionRequest?) {
+        Telecom.refused(request)?.hangUp()
     }
 }

@@ -7,14 +7,19 @@ import android.content.Context
 import android.content.Intent
 import android.net.Uri
 import android.os.Handler
+import android.os.SystemClock
 import android.telecom.Connection
 import android.telecom.ConnectionRequest
 import android.telecom.DisconnectCause
+import android.telecom.PhoneAccountHandle
 import android.telecom.TelecomManager
+import android.util.Log
 import androidx.core.app.NotificationManagerCompat
 import androidx.core.content.ContextCompat
 import com.google.firebase.messaging.RemoteMessage
 import com.sun.net.httpserver.HttpServer
+import org.bellwire.BellwireClient
+import org.bellwire.LogLevel
 import org.junit.After
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNotNull
@@ -234,6 +239,58 @@ class RingingTest {
         assertNotNull(ringing)
     }
 
+    /** Tells Telecom of a call that this user makes. Returns Telecom's connection of the call. */
+    private fun telecomPlaces(): Connection {
+        Ringing(phone).calling("c", "Bob")
+        val (address, extras) = telecom.outgoing.last()
+        assertTrue(extras.values[TelecomManager.EXTRA_PHONE_ACCOUNT_HANDLE] is PhoneAccountHandle)
+        return BellwireConnectionService().onCreateOutgoingConnection(null, ConnectionRequest(address))
+    }
+
+    @Test
+    fun telecomIsToldOfAnOutgoingCall() {
+        phone.packageManager.features += "android.software.telecom"
+        configure()
+        val connection = telecomPlaces()
+        assertEquals(Connection.STATE_DIALING, connection.state)
+        // No push of the call touches a call that this user makes.
+        take("stop", 1)
+        assertEquals(Connection.STATE_DIALING, connection.state)
+        // The user gives up in the car.
+        connection.onDisconnect()
+        assertEquals(listOf("c"), hungUp)
+        assertEquals(emptyList<String>(), declined)
+        Ringing(phone).answered("c")
+        assertEquals(Connection.STATE_ACTIVE, connection.state)
+        // The app tells of a call once.
+        Ringing(phone).calling("c", "Bob")
+        assertEquals(1, telecom.outgoing.size)
+        Ringing(phone).stop("c")
+        assertEquals(DisconnectCause.REMOTE, connection.cause)
+        assertTrue(shown.isEmpty())
+    }
+
+    @Test
+    fun anOutgoingCallThatThePhoneDoesNotAllowIsHungUp() {
+        phone.packageManager.features += "android.software.telecom"
+        configure()
+        telecomPlaces()
+        val request = ConnectionRequest(telecom.outgoing.last().first)
+        BellwireConnectionService().onCreateOutgoingConnectionFailed(null, request)
+        assertEquals(listOf("c"), hungUp)
+        // A call that is over before Telecom comes to it.
+        Ringing(phone).calling("c", "Bob")
+        Ringing(phone).stop("c")
+        assertEquals(0, BellwireConnectionService().onCreateOutgoingConnection(null, request).state)
+        // Without the permission, and without Telecom, the call goes on.
+        telecom.isForbidden = true
+        Ringing(phone).calling("c", "Bob")
+        phone.packageManager.features.clear()
+        Ringing(phone).calling("c", "Bob")
+        assertEquals(listOf("c"), hungUp)
+        assertEquals(2, telecom.outgoing.size)
+    }
+
     @Test
     fun telecomHasEachCallOnceAndNoneForever() {
         phone.packageManager.features += "android.software.telecom"
@@ -296,6 +353,20 @@ class RingingTest {
         service.onMessageReceived(RemoteMessage(mapOf("bellwire" to """{"kind":"ring","callID":"c","revision":1,"inviter":"alice"}""")))
         assertEquals("alice", ringing!!.title)
         assertEquals(60_000, ringing!!.timeoutAfter)
+    }
+
+    @Test
+    fun aClientHasThePhonesClockAndLog() {
+        val configuration = BellwireClient.Configuration(
+            "mqtt://a", "alice", clock = BellwireAndroid.clock, log = BellwireAndroid.log,
+        )
+        SystemClock.elapsed = 7
+        assertEquals(7, configuration.clock())
+        Log.lines.clear()
+        configuration.log!!.write(LogLevel.INFO, "connected", null)
+        configuration.log!!.write(LogLevel.WARNING, "a fault", IllegalStateException())
+        assertEquals(Triple(Log.INFO, "bellwire", "connected"), Log.lines[0])
+        assertEquals(Triple(Log.WARN, "bellwire", "a fault\njava.lang.IllegalStateException"), Log.lines[1])
     }
 
     @Test
