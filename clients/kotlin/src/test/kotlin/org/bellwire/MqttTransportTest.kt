@@ -37,9 +37,11 @@ class MqttTransportTest {
     private val connack = bytes(0x20, 3, 0, 0, 0)
     private val suback = bytes(0x90, 5, 0, 1, 0, 1, 1)
 
-    /** Connects to a server that does this with each connection. */
+    /** Connects to a server that does this with each connection, over TLS for `mqtts` and `wss`. */
     private fun connect(scheme: String = "mqtt", serve: (InputStream, OutputStream) -> Unit): Connection {
-        val server = ServerSocket(0, 5, InetAddress.getByName("127.0.0.1")).also(servers::add)
+        val tls = if (scheme == "mqtts" || scheme == "wss") TestCertificate.context else null
+        val address = InetAddress.getByName("127.0.0.1")
+        val server = (tls?.serverSocketFactory?.createServerSocket(0, 5, address) ?: ServerSocket(0, 5, address)).also(servers::add)
         thread(isDaemon = true) {
             runCatching {
                 while (true) {
@@ -49,7 +51,7 @@ class MqttTransportTest {
             }
         }
         val settings = ConnectionSettings(
-            "$scheme://127.0.0.1:${server.localPort}/".removeSuffix(if (scheme == "mqtt") "/" else ""), "c", "u", null, 90, "w", "{}",
+            "$scheme://127.0.0.1:${server.localPort}", "c", "u", null, 90, "w", "{}",
             listOf("a", "b"),
         )
         val handlers = object : ConnectionHandlers {
@@ -58,7 +60,7 @@ class MqttTransportTest {
             override fun message(payload: String) = told.put("message ${payload.take(20)} ${payload.length}")
             override fun closed(failure: ConnectionFailure) = told.put("closed: ${failure.message}")
         }
-        return MqttTransport().connect(settings, handlers).also(connections::add)
+        return MqttTransport(tls).connect(settings, handlers).also(connections::add)
     }
 
     private fun expect(text: String) {
@@ -97,19 +99,25 @@ class MqttTransportTest {
         expect("closed: mqtt://127.0.0.1")
     }
 
+    /** Answers the HTTP request that begins a WebSocket. */
+    private fun shakeHands(input: InputStream, output: OutputStream) {
+        val request = StringBuilder()
+        while (!request.endsWith("\r\n\r\n")) request.append(input.read().toChar())
+        val key = Regex("Sec-WebSocket-Key: (.*)\r").find(request)!!.groupValues[1]
+        val digest = MessageDigest.getInstance("SHA-1").digest((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").toByteArray())
+        output.write(
+            ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: mqtt\r\n" +
+                "Sec-WebSocket-Accept: ${Base64.getEncoder().encodeToString(digest)}\r\n\r\n").toByteArray(),
+        )
+    }
+
+    private fun frame(head: Int, payload: ByteArray) = bytes(head, payload.size) + payload
+
     @Test
     fun framesOfAWebSocketMayBeCutAndMixedAtWill() {
         val pongs = LinkedBlockingQueue<Int>()
         connect("ws") { input, output ->
-            val request = StringBuilder()
-            while (!request.endsWith("\r\n\r\n")) request.append(input.read().toChar())
-            val key = Regex("Sec-WebSocket-Key: (.*)\r").find(request)!!.groupValues[1]
-            val digest = MessageDigest.getInstance("SHA-1").digest((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").toByteArray())
-            output.write(
-                ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: mqtt\r\n" +
-                    "Sec-WebSocket-Accept: ${Base64.getEncoder().encodeToString(digest)}\r\n\r\n").toByteArray(),
-            )
-            fun frame(head: Int, payload: ByteArray) = bytes(head, payload.size) + payload
+            shakeHands(input, output)
             // A packet in three fragments with a ping between them, an empty frame, two packets in the same frame.
             val message = publishPacket("t", "hello".toByteArray(), 7, null)
             output.write(frame(0x02, connack.copyOfRange(0, 2)) + frame(0x00, connack.copyOfRange(2, 3)) + frame(0x89, bytes(1, 2)))
@@ -129,15 +137,75 @@ class MqttTransportTest {
     }
 
     @Test
-    fun aBrokerThatStopsReadingIsLeft() {
-        val connection = connect { input, output ->
-            input.packet()
-            output.write(connack + suback)
-            Thread.sleep(60_000)
+    fun aWebSocketOverTLSIsABrokersConnection() {
+        connect("wss") { input, output ->
+            shakeHands(input, output)
+            output.write(frame(0x82, connack + suback + publishPacket("t", "hello".toByteArray(), 7, null)))
+            input.read()
         }
         expect("accepted")
         expect("subscribed")
-        repeat(100) { connection.publish("t", "x".repeat(100_000)) }
-        expect("closed: the broker no longer reads")
+        expect("message hello 5")
+    }
+
+    /** Connects to a broker that reads the first packet and then nothing more. */
+    private fun connectToAMuteBroker(scheme: String): Connection = connect(scheme) { input, output ->
+        if (scheme == "wss") {
+            shakeHands(input, output)
+            output.write(frame(0x82, connack + suback))
+        } else {
+            input.packet()
+            output.write(connack + suback)
+        }
+        Thread.sleep(60_000)
+    }.also {
+        expect("accepted")
+        expect("subscribed")
+    }
+
+    private val threads: List<Thread>
+        get() = Thread.getAllStackTraces().keys.filter { it.name == "bellwire-read" || it.name == "bellwire-write" }
+
+    /** Waits until the transport has no thread that was not there before. */
+    private fun expectNoThreads(before: List<Thread>) {
+        val end = System.nanoTime() + 5_000_000_000
+        while ((threads - before).isNotEmpty()) {
+            assertTrue("left: ${threads - before}", System.nanoTime() < end)
+            Thread.sleep(10)
+        }
+    }
+
+    @Test
+    fun aBrokerThatStopsReadingIsLeft() {
+        for (scheme in listOf("mqtt", "mqtts", "wss")) {
+            val before = threads
+            val connection = connectToAMuteBroker(scheme)
+            repeat(100) { connection.publish("t", "x".repeat(100_000)) }
+            expect("closed: the broker no longer reads")
+            expectNoThreads(before)
+        }
+    }
+
+    /** The writer stands in the middle of a write, and the goodbye cannot leave. */
+    @Test
+    fun aConnectionToABrokerThatStopsReadingClosesInTime() {
+        for (scheme in listOf("mqtt", "mqtts", "wss")) {
+            val before = threads
+            val connection = connectToAMuteBroker(scheme)
+            // Less than the backlog at which the transport gives up, and more than the buffers of the sockets take.
+            val end = System.nanoTime() + 10_000_000_000
+            var waiting = -1
+            while (connection.backlog == 0 || connection.backlog != waiting) {
+                assertTrue("$scheme: the broker still reads", System.nanoTime() < end)
+                waiting = connection.backlog
+                if (waiting < 3_000_000) repeat(10) { connection.publish("t", "x".repeat(100_000)) }
+                Thread.sleep(100)
+            }
+            val began = System.nanoTime()
+            connection.close()
+            val took = (System.nanoTime() - began) / 1_000_000
+            assertTrue("$scheme: $took ms", took < 3_000)
+            expectNoThreads(before)
+        }
     }
 }
