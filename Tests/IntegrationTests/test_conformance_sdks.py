@@ -54,3 +54,12 @@ def test_the_kotlin_sdk_conforms_as_the_device(tmp_path: Path) -> None:
         output = check(broker, "--device", "kotlin", "--qos", "0", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)
     assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"
+
+
+@pytest.mark.timeout(300)
+def test_the_kotlin_sdk_conforms_with_qos_1(tmp_path: Path) -> None:
+    """The scenarios about connections, presence, resends and acks, where the broker's own acknowledgements could matter."""
+    with whole_deployment(tmp_path) as (broker, push):
+        output = check(broker, "--device", "kotlin", "--qos", "1", "-k", "^[15]", *push, *told(SHORT))
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 90 and by_hand <= 40, f"{with_machine} with the machine, {by_hand} by hand"
