@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from conformance.client.tap import Ears, Exchange
 from conftest import Rig
 from harness import UNLIMITED, SecureBroker, World
 from harness.kotlin import KotlinPhone, Refused, java
+from harness.push_providers import PushProviders
 from harness.telephone import Telephone
 from harness.terminal import Terminal
 from harness.web import MISSING, WebClient
@@ -138,6 +140,63 @@ def test_a_network_that_is_gone_for_a_while(rig: Rig, kotlin: Kotlin) -> None:
     finally:
         wire.close()
         exchange.close()
+
+
+def test_the_other_requests_of_a_call(rig: Rig, kotlin: Kotlin, providers: PushProviders) -> None:
+    """Each request that no other test makes, and its effect on the other members."""
+    world = rig.world(push=str(providers.settings()))
+    alice, bob, carol = (kotlin(world, world.user(name), device="phone") for name in ("alice", "bob", "carol"))
+    for phone in (alice, bob, carol):
+        phone.connect()
+    target = providers.target_of(carol.user, "phone", "fcm")
+    carol.do("push", token=target.token)
+    carol.do("disconnect")
+    call = alice.do("call", users=[bob.user])
+    bob.expect("incoming", call=call)
+    bob.do("accept", call=call)
+    alice.do("add", call=call, users=[carol.user])
+    providers.expect(target, "ring", call)
+    alice.do("cancel", call=call)
+    bob.expect("change", call=call, user=carol.user, state="CANCELLED")
+    alice.do("add", call=call, users=[carol.user])
+    carol.do("connect")
+    carol.expect("incoming", call=call)
+    carol.do("accept", call=call)
+    carol.do("report", call=call, milestones={"joinedChannel": 120})
+    assert {"request", "transition", "push"} <= set(carol.do("trace", call=call))
+    carol.do("quit", call=call)
+    bob.expect("change", call=call, user=carol.user, state="QUIT")
+    # Android ends Bob's app, which comes back into the call.
+    bob.kill()
+    bob = kotlin(world, bob.user, device="phone").connect()
+    bob.expect("resumed", call=call)
+    answer = bob.do("request", type="call.get", fields={"callID": call})
+    assert answer["call"]["state"] == "active"
+    assert [report["milestones"] for report in answer["reports"]] == [{"joinedChannel": 120}]
+    alice.do("end", call=call, reason="enough")
+    bob.expect("ended", call=call)
+
+
+def test_over_a_websocket_with_tls(secure: World, kotlin: Kotlin, tmp_path: Path) -> None:
+    broker = secure.broker
+    assert isinstance(broker, SecureBroker)
+    user = secure.user("alice")
+    token = tmp_path / "token"
+    token.write_text(broker.token(user))
+    url = f"wss://localhost:{broker.secure_web_port}/mqtt"
+    stranger = kotlin(secure, user, url, tokenFile=str(token))
+    order = stranger.start("connect")
+    phone = kotlin(secure, user, url, tokenFile=str(token), caFile=str(broker.certs / "ca.crt")).connect()
+    assert phone.do("users", users=[user]) == [user]
+    with pytest.raises(AssertionError):
+        stranger.outcome(order, 1)
+
+
+def test_an_app_in_java(world: World) -> None:
+    names = world.user("alice"), world.user("bob")
+    command = java("org.bellwire.JavaPhones", world.broker.url, *names)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout.splitlines() == [f"answered by {names[1]}", 'signal {"sdp":"x"}', "ended: hangup"], done.stderr
 
 
 def test_over_websockets_tls_and_with_tokens_that_end(secure: World, kotlin: Kotlin, tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ socket_domain ipv4
 listener {tls_port} 127.0.0.1
 certfile {certs}/broker.crt
 keyfile {certs}/broker.key
+listener {secure_web_port} 127.0.0.1
+protocol websockets
+certfile {certs}/broker.crt
+keyfile {certs}/broker.key
 listener {coordinator_port} 127.0.0.1
 certfile {certs}/broker.crt
 keyfile {certs}/broker.key
@@ -66,6 +70,7 @@ class SecureBroker(Broker):
         self.published_keys = directory / "public.json"
         self.certs = directory / "certs"
         self.tls_port = free_port()
+        self.secure_web_port = free_port()
         self.coordinator_port = free_port()
         self.options = {"coordinator": "coordinator"} | options
         directory.mkdir(parents=True, exist_ok=True)
@@ -86,6 +91,7 @@ class SecureBroker(Broker):
             port=self.port,
             web_port=self.web_port,
             tls_port=self.tls_port,
+            secure_web_port=self.secure_web_port,
             coordinator_port=self.coordinator_port,
             certs=self.certs,
         )

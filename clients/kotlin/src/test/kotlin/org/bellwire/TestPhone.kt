@@ -105,6 +105,8 @@ private class TestPhone(settings: JsonObject) {
             "history" -> return client.history().calls.map { it.callID }
             "trace" -> return client.trace(call!!.id).entries.map { it.kind }
             "push" -> client.registerPush(Platform.FCM, order.text("token")!!, order.text("app"))
+            "report" -> call!!.report(order.getValue("milestones").jsonObject.mapValues { (_, time) -> time.integer!! })
+            "request" -> return client.request(order.text("type")!!, order.getValue("fields").jsonObject)
             "networkChanged" -> client.networkChanged()
             "many" -> return manyCalls(users[0], order.integer("count")!!.toInt())
             else -> error("what is $name?")
