@@ -56,8 +56,8 @@ public class BellwireClient internal constructor(
      * @property token Returns a token (the MQTT password), for brokers that check tokens. The client asks before each
      *   connection, a minute before a token ends, and when the broker refuses the current token. For a token that is
      *   about to end the client reconnects without telling the app. The provider has 30 s. When the provider fails,
-     *   `errors` tells `noToken`, and the client connects with the last token, unless the broker has refused that token.
-     *   An app that fetches its tokens keeps a token until shortly before the token's end.
+     *   `errors` tells `noToken`, and the client connects with the last token, unless the broker has refused that
+     *   token. An app that fetches its tokens keeps a token until shortly before the token's end.
      * @property sslContext The trusted authorities; the JVM's or Android's own when null.
      * @property transport Another MQTT client in place of the SDK's own.
      * @property topicRoot The topics' root (docs/protocol.md, section 1).

@@ -59,7 +59,10 @@ public class JavaTest {
         assertEquals("the app's clock counts", 0, call.getElapsed());
         alice.onChange(
             call,
-            change -> told.add(change.getUserID() + " is " + change.getState() + " in " + Thread.currentThread().getName()),
+            change -> {
+                String thread = Thread.currentThread().getName();
+                told.add(change.getUserID() + " is " + change.getState() + " in " + thread);
+            },
             reason -> told.add("ended: " + reason));
         expect("bob is ACCEPTED in app");
         result(alice.signal(call, "{\"sdp\":\"x\"}"));
@@ -159,7 +162,8 @@ public class JavaTest {
                 handlers.message("{\"type\":\"welcome\",\"session\":\"" + field(payload, "session")
                     + "\",\"serverTime\":0,\"heartbeatInterval\":20,\"calls\":[]}");
             } else if (type.equals("call.invite")) {
-                respond(payload, "\"ok\":true,\"time\":1,\"call\":" + call(callID, 1, "ringing", "accepted", "inviting"));
+                String call = call(callID, 1, "ringing", "accepted", "inviting");
+                respond(payload, "\"ok\":true,\"time\":1,\"call\":" + call);
                 event(callID, 2, "call.userStateChanged", call(callID, 2, "active", "accepted", "accepted"));
             } else if (type.equals("call.end")) {
                 respond(payload, "\"ok\":true,\"time\":3,\"call\":" + call(callID, 3, "ended", "quit", "accepted"));
@@ -173,8 +177,8 @@ public class JavaTest {
         }
 
         private void event(String callID, int revision, String name, String call) {
-            handlers.message("{\"type\":\"event\",\"event\":\"" + name + "\",\"revision\":" + revision + ",\"time\":1,\"callID\":\""
-                + callID + "\",\"changes\":[],\"call\":" + call + "}");
+            handlers.message("{\"type\":\"event\",\"event\":\"" + name + "\",\"revision\":" + revision
+                + ",\"time\":1,\"callID\":\"" + callID + "\",\"changes\":[],\"call\":" + call + "}");
         }
 
         private void message(String id, String data) {
@@ -183,10 +187,12 @@ public class JavaTest {
         }
 
         private static String call(String callID, int revision, String state, String alice, String bob) {
-            return "{\"callID\":\"" + callID + "\",\"revision\":" + revision + ",\"mode\":\"advanced\",\"state\":\"" + state
-                + "\",\"inviter\":\"alice\",\"createdAt\":1,\"timeout\":60,\"media\":\"video\",\"endReason\":"
-                + (state.equals("ended") ? "\"hangup\"" : "null") + ",\"members\":[{\"userID\":\"alice\",\"state\":\"" + alice
-                + "\",\"device\":\"phone\",\"updatedAt\":1},{\"userID\":\"bob\",\"state\":\"" + bob + "\",\"updatedAt\":1}]}";
+            return "{\"callID\":\"" + callID + "\",\"revision\":" + revision + ",\"mode\":\"advanced\",\"state\":\""
+                + state + "\",\"inviter\":\"alice\",\"createdAt\":1,\"timeout\":60,\"media\":\"video\",\"endReason\":"
+                + (state.equals("ended") ? "\"hangup\"" : "null")
+                + ",\"members\":[{\"userID\":\"alice\",\"state\":\"" + alice
+                + "\",\"device\":\"phone\",\"updatedAt\":1},{\"userID\":\"bob\",\"state\":\"" + bob
+                + "\",\"updatedAt\":1}]}";
         }
     }
 }

@@ -20,6 +20,8 @@ import org.bellwire.transport.Transport
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
+import java.lang.reflect.Modifier
+import java.util.concurrent.CompletableFuture
 import kotlin.concurrent.thread
 import kotlin.coroutines.Continuation
 import kotlin.random.Random
@@ -64,11 +66,19 @@ class CancellationTest {
     /** A function without a row above would not be tested. */
     @Test
     fun theListsHaveEveryFunctionThatWaits() {
-        fun waiting(type: Class<*>) = type.methods
-            .filter { it.declaringClass == type && it.parameterTypes.lastOrNull() == Continuation::class.java && '$' !in it.name }
-            .map { it.name }.toSet()
+        fun waiting(type: Class<*>) = type.declaredMethods
+            .filter { Modifier.isPublic(it.modifiers) && it.parameterTypes.lastOrNull() == Continuation::class.java }
+            .map { it.name }.filter { '$' !in it }.toSet()
         assertEquals(waiting(BellwireClient::class.java), ofTheClient.keys)
         assertEquals(waiting(Call::class.java), ofACall.keys)
+    }
+
+    @Test
+    fun appsInJavaHaveEveryFunctionThatWaits() {
+        val futures = BellwireAsync::class.java.methods.filter { it.returnType == CompletableFuture::class.java }
+        val (ofCalls, others) = futures.partition { it.parameterTypes.firstOrNull() == Call::class.java }
+        assertEquals(ofTheClient.keys, others.map { it.name }.toSet())
+        assertEquals(ofACall.keys + "signal", ofCalls.map { it.name }.toSet())
     }
 
     @Test
@@ -126,7 +136,8 @@ class CancellationTest {
         /** Makes a call of another user that rings here. */
         fun ring() {
             broker.last.handlers.message(
-                """{"type":"event","event":"call.invited","revision":1,"time":1,"callID":"c","changes":[],"call":$RINGING}""",
+                """{"type":"event","event":"call.invited","revision":1,"time":1,"callID":"c","changes":[],""" +
+                    """"call":$RINGING}""",
             )
             while (step()) Unit
             assertEquals(1, client.calls.size)
@@ -148,19 +159,23 @@ class CancellationTest {
                 if ("logout" !in payload) link.welcome()
             } else {
                 Json.parseToJsonElement(payload).jsonObject.text("id")?.let { id ->
-                    link.handlers.message("""{"type":"response","id":"$id","ok":true,"users":[],"time":1,"call":$CALL,$SESSION}""")
+                    val rest = """"ok":true,"users":[],"time":1,"call":$CALL,$SESSION"""
+                    link.handlers.message("""{"type":"response","id":"$id",$rest}""")
                 }
             }
             return true
         }
 
         private companion object {
-            const val RINGING = """{"callID":"c","revision":1,"mode":"advanced","state":"ringing","inviter":"bob","createdAt":1,""" +
-                """"timeout":60,"members":[{"userID":"bob","state":"accepted","device":"x","updatedAt":1},""" +
+            const val RINGING = """{"callID":"c","revision":1,"mode":"advanced","state":"ringing","inviter":"bob",""" +
+                """"createdAt":1,"timeout":60,"members":[""" +
+                """{"userID":"bob","state":"accepted","device":"x","updatedAt":1},""" +
                 """{"userID":"alice","state":"inviting","updatedAt":1}]}"""
-            const val SESSION = """"mediaSession":{"server":"l","type":"livekit","url":"wss://l","room":"r","token":"t","expiresAt":9}"""
-            const val CALL = """{"callID":"c","revision":2,"mode":"advanced","state":"ended","inviter":"alice","createdAt":1,"timeout":60,""" +
-                """"endReason":"cancelled","members":[{"userID":"alice","state":"accepted","device":"phone","updatedAt":1}]}"""
+            const val SESSION = """"mediaSession":{"server":"l","type":"livekit","url":"wss://l","room":"r",""" +
+                """"token":"t","expiresAt":9}"""
+            const val CALL = """{"callID":"c","revision":2,"mode":"advanced","state":"ended","inviter":"alice",""" +
+                """"createdAt":1,"timeout":60,"endReason":"cancelled","members":[""" +
+                """{"userID":"alice","state":"accepted","device":"phone","updatedAt":1}]}"""
         }
     }
 

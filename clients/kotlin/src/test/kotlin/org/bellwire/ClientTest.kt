@@ -340,7 +340,7 @@ class ClientTest {
         welcome(""","tokenExpiresAt":300000""")
         loop.pass(240_000)
         eventually { asked.get() == 2 }
-        // The connection is lost while the client asks for the next token, and the next attempt waits for the same token.
+        // The connection is lost while the client asks for the next token. The next attempt waits for the same token.
         broker.last.handlers.closed(lost())
         loop.run()
         loop.pass(10_000)

@@ -56,7 +56,8 @@ class LogTest {
         broker.last.welcome()
         loop.run()
         start { client.send("bob", JsonPrimitive(secret)) }
-        broker.last.handlers.message("""{"type":"message","messageID":"m","from":"bob","fromDevice":"d","time":1,"data":"$secret"}""")
+        val from = """"from":"bob","fromDevice":"d""""
+        broker.last.handlers.message("""{"type":"message","messageID":"m",$from,"time":1,"data":"$secret"}""")
         broker.last.handlers.message("{$secret")
         loop.run()
         broker.last.publishFails = true
@@ -70,7 +71,8 @@ class LogTest {
         assertTrue("$lines", has(LogLevel.INFO, "the service knows the device"))
         assertTrue("$lines", has(LogLevel.DEBUG, "begins: message.send"))
         assertTrue("$lines", has(LogLevel.DEBUG, "ignores a message of"))
-        assertTrue("$lines", has(LogLevel.WARNING, "the transport has thrown java.lang.Throwable: java.lang.IllegalStateException"))
+        val fault = "the transport has thrown java.lang.Throwable: java.lang.IllegalStateException"
+        assertTrue("$lines", has(LogLevel.WARNING, fault))
         assertTrue("$lines", has(LogLevel.INFO, "has ended: the broker does not like …"))
         assertTrue("$lines", has(LogLevel.INFO, "the token provider failed: java.lang.IllegalStateException"))
         assertFalse("$lines", lines.any { secret in it.second })

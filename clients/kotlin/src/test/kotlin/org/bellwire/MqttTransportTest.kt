@@ -41,7 +41,8 @@ class MqttTransportTest {
     private fun connect(scheme: String = "mqtt", serve: (InputStream, OutputStream) -> Unit): Connection {
         val tls = if (scheme == "mqtts" || scheme == "wss") TestCertificate.context else null
         val address = InetAddress.getByName("127.0.0.1")
-        val server = (tls?.serverSocketFactory?.createServerSocket(0, 5, address) ?: ServerSocket(0, 5, address)).also(servers::add)
+        val server = tls?.serverSocketFactory?.createServerSocket(0, 5, address) ?: ServerSocket(0, 5, address)
+        servers += server
         thread(isDaemon = true) {
             runCatching {
                 while (true) {
@@ -104,10 +105,11 @@ class MqttTransportTest {
         val request = StringBuilder()
         while (!request.endsWith("\r\n\r\n")) request.append(input.read().toChar())
         val key = Regex("Sec-WebSocket-Key: (.*)\r").find(request)!!.groupValues[1]
-        val digest = MessageDigest.getInstance("SHA-1").digest((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").toByteArray())
+        val challenge = (key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").toByteArray()
+        val answer = Base64.getEncoder().encodeToString(MessageDigest.getInstance("SHA-1").digest(challenge))
         output.write(
-            ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: mqtt\r\n" +
-                "Sec-WebSocket-Accept: ${Base64.getEncoder().encodeToString(digest)}\r\n\r\n").toByteArray(),
+            ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+                "Sec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Accept: $answer\r\n\r\n").toByteArray(),
         )
     }
 

@@ -18,12 +18,13 @@ internal object TestCertificate {
             val file = File(directory, "keys.p12")
             val tool = ProcessBuilder(
                 "${System.getProperty("java.home")}/bin/keytool", "-genkeypair", "-alias", "broker", "-keyalg", "EC",
-                "-dname", "CN=localhost", "-ext", "SAN=dns:localhost,ip:127.0.0.1", "-validity", "2", "-storetype", "PKCS12",
-                "-keystore", file.path, "-storepass", PASSWORD,
+                "-dname", "CN=localhost", "-ext", "SAN=dns:localhost,ip:127.0.0.1", "-validity", "2",
+                "-storetype", "PKCS12", "-keystore", file.path, "-storepass", PASSWORD,
             ).redirectErrorStream(true).start()
             val text = tool.inputStream.reader().readText()
             check(tool.waitFor() == 0) { text }
-            val store = KeyStore.getInstance("PKCS12").apply { file.inputStream().use { load(it, PASSWORD.toCharArray()) } }
+            val store = KeyStore.getInstance("PKCS12")
+            file.inputStream().use { store.load(it, PASSWORD.toCharArray()) }
             val keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm())
             keys.init(store, PASSWORD.toCharArray())
             val trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm()).apply { init(store) }
