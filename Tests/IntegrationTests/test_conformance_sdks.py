@@ -58,7 +58,7 @@ def test_the_kotlin_sdk_conforms_as_the_device(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_kotlin_sdk_conforms_with_qos_1(tmp_path: Path) -> None:
-    """The scenarios about connections, presence, resends and acks, where the broker's own acknowledgements could matter."""
+    """The scenarios about connections, presence, resends and acks, where the broker's acknowledgements could matter."""
     with whole_deployment(tmp_path) as (broker, push):
         output = check(broker, "--device", "kotlin", "--qos", "1", "-k", "^[15]", *push, *told(SHORT))
     with_machine, by_hand = scenarios(output)

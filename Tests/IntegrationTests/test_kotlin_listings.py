@@ -43,7 +43,10 @@ suspend fun fetchToken() = ""
 suspend fun askTheUser(inviter: String, media: String?) = true
 fun show(call: CallSnapshot) = Unit
 """
-SURROUNDINGS = "client: BellwireClient, connectivityManager: ConnectivityManager, installation: String, scope: CoroutineScope, applicationContext: Context"
+SURROUNDINGS = (
+    "client: BellwireClient, connectivityManager: ConnectivityManager, installation: String, scope: CoroutineScope, "
+    "applicationContext: Context"
+)
 """The names that a listing takes from its app."""
 
 
@@ -84,7 +87,8 @@ def test_the_listings_in_java_fit_the_sdk(tmp_path: Path) -> None:
     methods = "".join(f"void listing{number}() throws Exception {{\n{text}}}\n" for number, text in enumerate(found))
     source.write_text(f"{imports}abstract class Listing {{\n{surroundings}\n{methods}}}\n")
     options = ["--release", "8", "-proc:none", "-Xlint:all,-options,-classfile", "-Werror", "-cp", classpath()]
-    done = subprocess.run(["javac", *options, "-d", tmp_path, source], capture_output=True, text=True, timeout=100, check=False)
+    command = ["javac", *options, "-d", tmp_path, source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
 
 
