@@ -177,8 +177,8 @@ def test_a_gateway_closes_the_rooms_of_coordinators(
     """A deleted user leaves the room as well."""
     media, common = livekit.settings(), options(store, redis_server, tmp_path)
     world = rig.world(media=media, deliver="false", **common)
-    alice, bob, carol = world.phones("alice", "bob", "carol")
-    call = talk(alice, bob, carol)
+    alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
+    call = talk(alice, bob, carol, dave)
     livekit.join(session(bob, "call.media", call))
     bob.ok("call.quit", callID=call)
     prefix = {key: value for key, value in common.items() if key == "redis_prefix"}
@@ -187,10 +187,13 @@ def test_a_gateway_closes_the_rooms_of_coordinators(
         wait_until(lambda: livekit.participants(call) == set(), 10, "bob is removed")
         livekit.join(session(carol, "call.media", call))
         gateway.ask("DELETE", f"/v1/users/{carol.user}").ok(204)
+        wait_until(lambda: livekit.of(call)[-1:] == [f"RemoveParticipant {carol.user}"], 10, "carol is removed")
+        assert livekit.participants(call) == set()
+        gateway.ask("DELETE", f"/v1/users/{dave.user}").ok(204)
         # Alice is alone: the call has ended with the same revision.
         wait_until(lambda: livekit.of(call)[-1:] == ["DeleteRoom"], 10, "the room is closed")
-        done = b'bellwire_media_rooms_total{server="sfu",outcome="done"} 2'
-        wait_until(lambda: done in gateway.ask("GET", "/metrics").raw, 5, "both are counted")
+        done = b'bellwire_media_rooms_total{server="sfu",outcome="done"} 3'
+        wait_until(lambda: done in gateway.ask("GET", "/metrics").raw, 5, "all three are counted")
     finally:
         gateway.stop()
 
