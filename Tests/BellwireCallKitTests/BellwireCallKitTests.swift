@@ -11,51 +11,39 @@ import Testing
 
 /// An iPhone with the SDK, at a service in memory, with stand-ins for CallKit and PushKit.
 @MainActor @Suite(.serialized, .timeLimit(.minutes(1))) struct BellwireCallKitTests {
-    private let service = TestService()
-    private let alice: SignalingClient
-    private let bob: SignalingClient
-    private let manager: BellwireCallManager
-    private let callKit: BellwireCallKit
-    private let checks = Checks()
-    private let requests = Requests()
-    private let provider: CXProvider
+    let service = TestService()
+    let alice: SignalingClient
+    let phone: Phone
+    var bob: SignalingClient { phone.client }
+    var manager: BellwireCallManager { phone.manager }
+    var callKit: BellwireCallKit { phone.callKit }
+    var provider: CXProvider { phone.provider }
+    private var checks: Checks { phone.checks }
 
     init() async throws {
+        phone = try Phone(service)
         alice = SignalingClient(service.configuration(user: "alice"))
-        var configuration = service.configuration(user: "bob")
-        configuration.transport = Recorder(configuration.transport, requests)
-        bob = SignalingClient(configuration)
-        manager = BellwireCallManager(bob)
-        let checks = checks
-        callKit = BellwireCallKit(manager, CXProviderConfiguration(), .standard) { url, rejects in
-            await checks.answer(url, rejects)
-        }
-        provider = try #require(CXProvider.made)
         try await alice.connect()
     }
 
-    private func push(_ call: BellwireCall, check: String? = nil) throws {
-        let registry = try #require(PKPushRegistry.made)
-        var content: [String: Any] = [
-            "kind": "ring", "callID": call.id.string, "revision": 1, "inviter": "alice", "name": "Alice",
-        ]
-        if let check { content["check"] = check }
-        let isDone = Flag()
-        registry.delegate?.pushRegistry(
-            registry, didReceiveIncomingPushWith: PKPushPayload(["bellwire": content]), for: .voIP
-        ) { isDone.isSet = true }
-        #expect(isDone.isSet)
+    private func push(_ call: BellwireCall, check: String? = nil) { phone.push(call, check: check) }
+
+    func id(_ call: BellwireCall) -> UUID { UUID(callID: call.id.string) }
+
+    func until(_ what: String, _ condition: () -> Bool) async throws {
+        while !condition() { try await Task.sleep(for: .milliseconds(2)) }
     }
 
-    private func id(_ call: BellwireCall) -> UUID { UUID(callID: call.id.string) }
-
-    private func until(_ what: String, _ condition: () -> Bool) async throws {
-        while !condition() { try await Task.sleep(for: .milliseconds(2)) }
+    func client(_ user: String, device: String = "phone") async throws -> SignalingClient {
+        let client = SignalingClient(service.configuration(user: user, device: device))
+        phone.others.append(client)
+        try await client.connect()
+        return client
     }
 
     @Test func aSleepingPhoneRingsByItsPushAndAnswers() async throws {
         let call = try await alice.call("bob", media: "video")
-        try push(call)
+        push(call)
         #expect(provider.told == ["report Alice"], "reported before the push's method has returned")
         let action = provider.press(CXAnswerCallAction(call: id(call)))
         try await until("the answer") { action.outcome != .open }
@@ -69,7 +57,7 @@ import Testing
 
     @Test func aCancelEndsTheRinging() async throws {
         let call = try await alice.call("bob")
-        try push(call)
+        push(call)
         try await until("the connection") { bob.calls.contains { $0.id == call.id } }
         try await call.cancel()
         try await until("the end") { provider.told.last == "end remoteEnded" }
@@ -79,7 +67,7 @@ import Testing
     /// The main actor is busy, so that the call has come and gone on the connection before the main actor sees it.
     @Test func aCallThatIsOverBeforeItsArrivalIsSeenIsEnded() async throws {
         let call = try await alice.call("bob")
-        try push(call)
+        push(call)
         let other = bob
         let isOver = Task.detached {
             try await other.connect()
@@ -104,7 +92,7 @@ import Testing
         let call = try await alice.call("bob")
         try await call.cancel()
         await checks.answers(RingCheckAnswer(ringing: false, reason: "cancelled"))
-        try push(call, check: "https://ring.example.com/1")
+        push(call, check: "https://ring.example.com/1")
         try await until("the end") { provider.told == ["report Alice", "end remoteEnded"] }
     }
 
@@ -112,7 +100,7 @@ import Testing
         let call = try await alice.call("bob")
         await checks.answers(RingCheckAnswer(ringing: true))
         service.breakConnections(of: "bob")
-        try push(call, check: "https://ring.example.com/1")
+        push(call, check: "https://ring.example.com/1")
         _ = provider.press(CXEndCallAction(call: id(call)))
         while await checks.rejected.isEmpty, call.state != .ended { try await Task.sleep(for: .milliseconds(2)) }
         let byCheck = await checks.rejected
@@ -123,7 +111,7 @@ import Testing
         try await bob.connect()
         let call = try await alice.call("bob")
         try await until("the report") { provider.told == ["report alice"] }
-        try push(call)
+        push(call)
         #expect(provider.told.last == "report Alice callUUIDAlreadyExists")
         #expect(provider.calls.count == 1)
         let own = try #require(bob.calls.first)
@@ -139,8 +127,7 @@ import Testing
         try await until("the report") { provider.calls[id(first)] != nil }
         let answer = provider.press(CXAnswerCallAction(call: id(first)))
         try await until("the answer") { answer.outcome == .fulfilled }
-        let carol = SignalingClient(service.configuration(user: "carol"))
-        try await carol.connect()
+        let carol = try await client("carol")
         let second = try await carol.call("bob")
         // The manager rejects the second call as busy, so CallKit's ringing ends.
         try await until("the end") { second.endReason == .busy || second.endReason == .rejected }
@@ -151,7 +138,7 @@ import Testing
     /// A common call ends at the service with its answer, and goes on between the two users.
     @Test func aCommonCallGoesOnAfterItsAnswer() async throws {
         let call = try await alice.call(Request.Invite(invitees: [UserID("bob")!], mode: .common))
-        try push(call)
+        push(call)
         let action = provider.press(CXAnswerCallAction(call: id(call)))
         try await until("the answer") { action.outcome != .open }
         #expect(action.outcome == .fulfilled)
@@ -164,7 +151,7 @@ import Testing
 
     @Test func aDeclineBeforeTheConnectionIsNotRungAgain() async throws {
         let call = try await alice.call("bob")
-        try push(call)
+        push(call)
         _ = provider.press(CXEndCallAction(call: id(call)))
         try await until("the rejection") { call.state == .ended }
         #expect(call.endReason == .rejected)
@@ -181,73 +168,16 @@ import Testing
     }
 
     @Test func theTokenIsRegisteredWithTheConnection() async throws {
-        let registry = try #require(PKPushRegistry.made)
+        let registry = phone.registry
         registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
         try await bob.connect()
         let registration = Request.Body.pushRegister(
             .init(platform: .apnsVoIP, app: .standard, target: .token("ab01")))
-        try await until("the registration") { requests.all.contains(registration) }
-        let count = requests.all.count { $0 == registration }
+        try await until("the registration") { phone.line.requests.contains(registration) }
+        let count = phone.line.requests.count { $0 == registration }
         service.breakConnections(of: "bob")
         try await until("the registration of the next connection") {
-            requests.all.count { $0 == registration } > count
+            phone.line.requests.count { $0 == registration } > count
         }
-    }
-}
-
-/// The requests that the phone has sent, each once.
-private final class Requests: Sendable {
-    private let sent = Mutex<[Request]>([])
-
-    var all: [Request.Body] { sent.withLock { $0.map(\.body) } }
-
-    func add(_ request: Request) {
-        sent.withLock { sent in
-            if !sent.contains(where: { $0.id == request.id }) { sent.append(request) }
-        }
-    }
-}
-
-private struct Recorder: BellwireTransport {
-    let transport: any BellwireTransport
-    let requests: Requests
-
-    init(_ transport: any BellwireTransport, _ requests: Requests) {
-        (self.transport, self.requests) = (transport, requests)
-    }
-
-    func connect(
-        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
-    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
-        Connection(connection: try await transport.connect(request, events: events), requests: requests)
-    }
-
-    private struct Connection: BellwireTransportConnection {
-        let connection: any BellwireTransportConnection
-        let requests: Requests
-
-        func publish(_ message: BellwireOutgoingMessage) throws(BellwireTransportError) {
-            if case .success(.request(let request)) = UpMessage.decode(message.payload) { requests.add(request) }
-            try connection.publish(message)
-        }
-
-        func probe() { connection.probe() }
-
-        func close() async { await connection.close() }
-    }
-}
-
-private final class Flag: @unchecked Sendable { var isSet = false }
-
-/// The ring checks of the tests.
-private actor Checks {
-    private var state: RingCheckAnswer?
-    private(set) var rejected: [String] = []
-
-    func answers(_ state: RingCheckAnswer) { self.state = state }
-
-    func answer(_ url: URL, _ rejects: Bool) -> RingCheckAnswer? {
-        if rejects { rejected.append(url.absoluteString) }
-        return state
     }
 }
