@@ -216,6 +216,8 @@
                 provider.reportCall(with: id, endedAt: nil, reason: CXCallEndedReason(reason))
             case .connect:
                 let client = client
+                // A connection may have died unseen while the phone slept.
+                client.networkChanged()
                 Task { try? await client.connect() }
             case .check(let id, let ring, let url):
                 Task { handle(.checked(id, ring: ring, await ask(url, false))) }

@@ -158,6 +158,18 @@ import Testing
         #expect(provider.told == ["report Alice"])
     }
 
+    /// The client counts as connected, and its connection carries nothing any more.
+    @Test func aConnectionThatDiedWhileThePhoneSleptIsReplaced() async throws {
+        try await bob.connect()
+        phone.line.freeze()
+        let call = try await alice.call("bob")
+        push(call)
+        let answer = provider.press(CXAnswerCallAction(call: id(call)))
+        try await until("the answer") { answer.outcome != .open }
+        #expect(answer.outcome == .fulfilled)
+        try await call.waitUntilActive()
+    }
+
     @Test func theMuteButtonIsTold() throws {
         var muted: [Bool] = []
         callKit.onMute = { muted.append($0) }
