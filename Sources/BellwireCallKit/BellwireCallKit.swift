@@ -22,8 +22,10 @@
         typealias RingCheck = @Sendable (_ check: URL, _ rejects: Bool) async -> RingCheckAnswer?
 
         private enum Bounds {
-            /// How long an answer waits until the connection has brought the call.
-            static let arrival = Duration.seconds(10)
+            /// How long an answer waits until the connection has brought the call, in milliseconds.
+            static let arrival = 10_000
+            /// How long an answer waits until the device has left the call before, in milliseconds.
+            static let departure = 5_000
             static let declineAttempts = 3
             static let declinePause = Duration.seconds(1)
         }
@@ -47,6 +49,8 @@
         private var arrivals: [UUID: [CheckedContinuation<Void, Never>]] = [:]
         private var answers: [UUID: CXAnswerCallAction] = [:]
         private var accepting: [UUID: Task<Bool, Never>] = [:]
+        /// The requests under way that leave or reject a call.
+        private var departures: Set<Task<Void, Never>> = []
         private var token: String?
         /// Calls that the user has declined, until the service knows.
         private var declining: Set<UUID> = []
@@ -239,9 +243,36 @@
             case .decline(let content):
                 // At once: the connection may bring the call before the task begins.
                 declining.insert(UUID(callID: content.callID))
-                Task { await decline(content) }
-            case .hangUp(let content): Task { await leave(content) }
+                depart { await $0.decline(content) }
+            case .hangUp(let content): depart { await $0.leave(content) }
             }
+        }
+
+        /// Begins to leave or reject a call. Answers wait for the end.
+        private func depart(_ leave: @escaping @MainActor (BellwireCallKit) async -> Void) {
+            let departure = Task { await leave(self) }
+            departures.insert(departure)
+            Task {
+                await departure.value
+                departures.remove(departure)
+            }
+        }
+
+        /// Returns when this device has left the calls that it is about to leave, or after a time.
+        private func departed() async {
+            let departures = departures
+            guard !departures.isEmpty else { return }
+            let (ends, end) = AsyncStream.makeStream(of: Void.self)
+            Task {
+                for departure in departures { await departure.value }
+                end.finish()
+            }
+            let limit = Task {
+                try? await Task.sleep(for: .milliseconds(Bounds.departure))
+                end.finish()
+            }
+            for await _ in ends {}
+            limit.cancel()
         }
 
         /// Reports a call to CallKit. `done` gets whether CallKit shows the call.
@@ -262,20 +293,32 @@
         /// Accepts a call. Returns whether the service has accepted.
         private func accept(_ id: UUID) async -> Bool {
             if known[id] == nil { await arrival(of: id) }
+            await departed()
             guard let call = known[id], !Task.isCancelled else { return false }
             do {
                 if manager.call !== call { try manager.take(call) }
                 try await manager.accept()
                 return true
             } catch {
+                // The caller must not hear the call ring until its timeout. After a hang-up the call is declined.
+                if !Task.isCancelled { depart { await $0.rejectAsBusy(call) } }
                 return false
+            }
+        }
+
+        private func rejectAsBusy(_ call: BellwireCall) async {
+            guard call.state != .ended, call.ownMember?.state.isPending ?? false else { return }
+            if manager.call === call {
+                try? await manager.reject(WellKnownReason.busy)
+            } else {
+                try? await call.reject(WellKnownReason.busy)
             }
         }
 
         /// Returns when the connection has brought the call, or after a time.
         private func arrival(of id: UUID) async {
             let limit = Task {
-                try? await Task.sleep(for: Bounds.arrival)
+                try? await Task.sleep(for: .milliseconds(Bounds.arrival))
                 for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
             }
             await withCheckedContinuation { arrivals[id, default: []].append($0) }
@@ -286,11 +329,15 @@
         private func decline(_ content: PushContent) async {
             let id = UUID(callID: content.callID)
             declining.insert(id)
-            if await !isDeclined(content, id) {
+            if await isDeclined(content, id) {
+                declining.remove(id)
+                return
+            }
+            Task {
                 // The connection may still bring the call.
                 try? await Task.sleep(for: .milliseconds(content.expiresIn ?? RingingMachine.longestRinging))
+                declining.remove(id)
             }
-            declining.remove(id)
         }
 
         /// Rejects a call. Returns whether the service knows.

@@ -158,6 +158,68 @@ import Testing
         #expect(provider.told == ["report Alice"])
     }
 
+    private func answers(_ call: BellwireCall, at phone: Phone) async throws {
+        try await until("the report") { phone.provider.calls[id(call)] != nil }
+        let answer = phone.provider.press(CXAnswerCallAction(call: id(call)))
+        try await until("the answer") { answer.outcome == .fulfilled }
+    }
+
+    private func phoneThatTellsOfWaitingCalls() async throws -> Phone {
+        var policies = BellwireCallManager.Policies()
+        policies.busy = .tell
+        let phone = try Phone(service, policies)
+        try await phone.client.connect()
+        return phone
+    }
+
+    /// The button *End & Accept*: both actions come at once, while the manager has the first call.
+    @Test func anAnswerWaitsUntilTheCallBeforeIsLeft() async throws {
+        let phone = try await phoneThatTellsOfWaitingCalls()
+        let first = try await alice.call("bob")
+        try await answers(first, at: phone)
+        let second = try await client("carol").call("bob")
+        try await until("the report") { phone.provider.calls[id(second)] != nil }
+        let answer = CXAnswerCallAction(call: id(second))
+        phone.provider.play(CXTransaction(actions: [CXEndCallAction(call: id(first)), answer]))
+        try await until("the answer") { answer.outcome != .open }
+        #expect(answer.outcome == .fulfilled)
+        try await second.waitUntilActive()
+        try await until("the end of the first call") { first.state == .ended }
+        #expect(phone.manager.call?.id == second.id)
+    }
+
+    @Test func anAnswerDuringAnotherCallRejectsTheCallAsBusy() async throws {
+        let phone = try await phoneThatTellsOfWaitingCalls()
+        let first = try await alice.call("bob")
+        try await answers(first, at: phone)
+        let second = try await client("carol").call("bob")
+        try await until("the report") { phone.provider.calls[id(second)] != nil }
+        let answer = phone.provider.press(CXAnswerCallAction(call: id(second)))
+        try await until("the answer") { answer.outcome != .open }
+        #expect(answer.outcome == .failed)
+        try await until("the end of the second call") { second.state == .ended }
+        #expect(second.endReason == .busy)
+        #expect(first.state == .active)
+    }
+
+    /// The user is in a call on the tablet.
+    @Test func anAnswerThatTheServiceRefusesRejectsTheCallAsBusy() async throws {
+        let tablet = try await client("bob", device: "tablet")
+        let first = try await alice.call("bob")
+        try await until("the call at the tablet") { tablet[first.id] != nil }
+        try await tablet[first.id]?.accept()
+        try await bob.connect()
+        let second = try await client("carol").call("bob")
+        try await until("the report") { provider.calls[id(second)] != nil }
+        let answer = provider.press(CXAnswerCallAction(call: id(second)))
+        try await until("the answer") { answer.outcome != .open }
+        #expect(answer.outcome == .failed)
+        try await until("the end of the second call") { second.state == .ended }
+        #expect(second.endReason == .busy)
+        #expect(first.state == .active)
+        try await until("the idle manager") { manager.state == .idle }
+    }
+
     /// The client counts as connected, and its connection carries nothing any more.
     @Test func aConnectionThatDiedWhileThePhoneSleptIsReplaced() async throws {
         try await bob.connect()
