@@ -12,8 +12,8 @@
     /// iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
     /// connection, reports each push to CallKit before anything else, connects, asks by a ring check whether the call still
     /// rings, and ends the ringing when the call is answered elsewhere, cancelled or over. Answers and hang-ups in CallKit
-    /// become `accept` and `hangUp` of the manager. The app needs the capabilities *Push Notifications* and *Background Modes:
-    /// Voice over IP*.
+    /// become `accept` and `hangUp` of the manager; a call that the app or a glare merge has accepted is shown as answered.
+    /// The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
     ///
     /// Calls that the user makes do not appear in CallKit.
     @MainActor
@@ -112,7 +112,7 @@
             Task { [weak self] in
                 for await call in calls {
                     guard let self else { return }
-                    rings(call)
+                    follow(call)
                 }
             }
             Task { [weak self] in
@@ -122,55 +122,90 @@
                 }
             }
             Task { [weak self] in
-                for await change in changes where change.state == .idle {
-                    guard let self, let call = change.call else { continue }
-                    let id = UUID(callID: call.id.string)
-                    guard outliving.remove(id) != nil else {
-                        // The user may hang up a common call before its end by the answer is seen here.
-                        if known[id] != nil { left.insert(id) }
-                        continue
+                for await change in changes {
+                    guard let self else { return }
+                    switch change.state {
+                    // The app may have accepted a call, or a glare merge a call that has not rung here.
+                    case .connecting: if let call = change.call { follow(call) }
+                    case .idle: isIdle(after: change.call)
+                    case .calling, .ringing, .connected: break
                     }
-                    known[id] = nil
-                    handle(.ended(id, revision: call.snapshot.revision, .remoteEnded))
                 }
             }
         }
 
-        private func rings(_ call: BellwireCall) {
+        /// The manager has no call any more, and so the common calls are over that the service has ended before.
+        private func isIdle(after call: BellwireCall?) {
+            let last = call.map { UUID(callID: $0.id.string) }
+            let isOver = manager.callID == nil ? outliving : outliving.filter { $0 == last }
+            // The user may hang up a common call before its end by the answer is seen here.
+            if let last, !isOver.contains(last), known[last] != nil { left.insert(last) }
+            outliving.subtract(isOver)
+            for id in isOver {
+                let revision = known.removeValue(forKey: id)?.snapshot.revision ?? .max
+                handle(.ended(id, revision: revision, .remoteEnded))
+            }
+        }
+
+        /// Follows a call that rings or runs here, until the call is over for this device.
+        private func follow(_ call: BellwireCall) {
             let id = UUID(callID: call.id.string)
             // The changes are subscribed to before the state is read, so that no end of the call is missed.
             let changes = call.changesFromNow
+            let isNew = known[id] !== call
             let isRinging = call.state != .ended && call.ownMember?.state.isPending ?? false
-            if isRinging { known[id] = call }
+            let isOngoing = isRinging || isRunning(call)
+            if isOngoing { known[id] = call }
             for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
             // The call may be over before the main actor comes to it, and CallKit may show it by a push.
-            guard isRinging else {
-                let change: CallChange = call.ownMember?.state == .accepted ? .handledElsewhere(nil) : .left
+            guard isOngoing else {
+                let isElsewhere = call.ownMember?.state == .accepted && !isHere(call)
+                let change = isElsewhere ? CallChange.handledElsewhere(nil) : .left
                 return ended(call, id, Self.reason(change, call) ?? .remoteEnded)
             }
-            // The user has declined before the connection has brought the call.
-            if declining.contains(id) {
+            if !isRinging {
+                tellRunning(call, id)
+            } else if !declining.contains(id) {
+                handle(.rings(Self.content(of: call), id))
+            } else if isNew {
+                // The user has declined before the connection has brought the call.
                 Task { try? await call.reject() }
-            } else {
+            }
+            if call.state == .ended {
+                outliving.insert(id)
+            } else if isNew {
+                Task { [weak self] in
+                    for await change in changes {
+                        guard let self else { return }
+                        if isLast(change, of: call, id) { return }
+                    }
+                    self?.ended(call, id, .remoteEnded)
+                }
+            }
+        }
+
+        /// Handles a change of a call. Returns whether the call changes no more at the service or for this device.
+        private func isLast(_ change: CallChange, of call: BellwireCall, _ id: UUID) -> Bool {
+            if case .member(let member, _) = change, member.userID == client.configuration.user,
+                member.state.isPending, call.ownMember?.state.isPending ?? false, !declining.contains(id)
+            {
                 handle(.rings(Self.content(of: call), id))
             }
-            Task { [weak self] in
-                for await change in changes {
-                    guard let self else { return }
-                    if case .member(let member, _) = change, member.userID == client.configuration.user,
-                        member.state.isPending, call.ownMember?.state.isPending ?? false, !declining.contains(id)
-                    {
-                        handle(.rings(Self.content(of: call), id))
-                    }
-                    if change == .ended(.answered), isHere(call), !left.contains(id) {
-                        outliving.insert(id)
-                        return
-                    }
-                    guard let reason = Self.reason(change, call) else { continue }
-                    return ended(call, id, reason)
-                }
-                self?.ended(call, id, .remoteEnded)
+            if change == .ended(.answered), isHere(call), !left.contains(id) {
+                outliving.insert(id)
+                tellRunning(call, id)
+                return true
             }
+            guard let reason = Self.reason(change, call) else {
+                if isRunning(call) { tellRunning(call, id) }
+                return false
+            }
+            ended(call, id, reason)
+            return true
+        }
+
+        private func tellRunning(_ call: BellwireCall, _ id: UUID) {
+            handle(.accepted(id, revision: call.snapshot.revision))
         }
 
         private func ended(_ call: BellwireCall, _ id: UUID, _ reason: RingingMachine.EndReason) {
@@ -182,6 +217,14 @@
         /// Whether this device has answered the call.
         private func isHere(_ call: BellwireCall) -> Bool {
             call.ownMember?.state == .accepted && call.ownMember?.device == client.configuration.device
+        }
+
+        /// Whether this device is in the call. A common call, which the service ends with the answer, goes on as long as
+        /// the manager has the call, or may get the call as the response to its invitation (glare merge).
+        private func isRunning(_ call: BellwireCall) -> Bool {
+            guard isHere(call) else { return false }
+            guard call.state == .ended else { return true }
+            return call.endReason == .answered && (manager.callID == call.id || manager.state == .calling)
         }
 
         private static func content(of call: BellwireCall) -> PushContent {
@@ -238,6 +281,7 @@
                     if accepting[id] == attempt { accepting[id] = nil }
                     handle(.answered(id, ring: ring, isAccepted: isAccepted))
                 }
+            case .requestAnswer(let id, let ring): request(CXAnswerCallAction(call: id), ring)
             case .fulfillAnswer(let id): answers.removeValue(forKey: id)?.fulfill()
             case .failAnswer(let id): answers.removeValue(forKey: id)?.fail()
             case .decline(let content):
@@ -245,6 +289,14 @@
                 declining.insert(UUID(callID: content.callID))
                 depart { await $0.decline(content) }
             case .hangUp(let content): depart { await $0.leave(content) }
+            }
+        }
+
+        private func request(_ action: CXCallAction, _ ring: Int) {
+            let id = action.callUUID
+            controller.request(CXTransaction(action: action)) { @Sendable error in
+                guard error != nil else { return }
+                Task { @MainActor in self.handle(.refused(id, ring: ring)) }
             }
         }
 
@@ -295,11 +347,14 @@
             if known[id] == nil { await arrival(of: id) }
             await departed()
             guard let call = known[id], !Task.isCancelled else { return false }
+            // The app may have accepted before, or at the same time.
+            if isRunning(call) { return true }
             do {
                 if manager.call !== call { try manager.take(call) }
                 try await manager.accept()
                 return true
             } catch {
+                if isRunning(call) { return true }
                 // The caller must not hear the call ring until its timeout. After a hang-up the call is declined.
                 if !Task.isCancelled { depart { await $0.rejectAsBusy(call) } }
                 return false
@@ -365,9 +420,16 @@
                 attempt.cancel()
                 guard await attempt.value else { return await decline(content) }
             }
-            outliving.remove(id)
             guard let call = known[id] else { return }
-            if manager.call === call { try? await manager.hangUp() } else { try? await call.hangUp() }
+            await leave(call)
+        }
+
+        private func leave(_ call: BellwireCall) async {
+            let id = UUID(callID: call.id.string)
+            if outliving.remove(id) != nil, known[id] === call { known[id] = nil }
+            if manager.callID == call.id { try? await manager.hangUp() }
+            // Does nothing when the manager has left the call.
+            try? await call.hangUp()
         }
 
         // MARK: The push token
@@ -398,7 +460,10 @@
         ) {
             // Before this method returns: iOS ends an app that gets such a push and reports no call.
             let content = PushContent(payload: payload.dictionaryPayload)
-            handle(.pushed(content, content.map { UUID(callID: $0.callID) } ?? UUID()))
+            let id = content.map { UUID(callID: $0.callID) } ?? UUID()
+            handle(.pushed(content, id))
+            // A push may come after this device has accepted the call.
+            if let call = known[id], isRunning(call) { tellRunning(call, id) }
             completion()
         }
     }

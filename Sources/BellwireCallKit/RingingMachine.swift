@@ -37,7 +37,11 @@ struct RingingMachine {
         case expired(UUID, ring: Int)
         /// The call is over for this device, at this revision.
         case ended(UUID, revision: Int, EndReason)
-        /// The user answers in CallKit.
+        /// This device has accepted the call, and not by CallKit: the app has, or a glare merge.
+        case accepted(UUID, revision: Int)
+        /// CallKit does not perform the action that was requested for the call.
+        case refused(UUID, ring: Int)
+        /// The user answers in CallKit, or CallKit performs the answer that was requested.
         case answer(UUID)
         /// The service has accepted the answer, or not.
         case answered(UUID, ring: Int, isAccepted: Bool)
@@ -63,6 +67,8 @@ struct RingingMachine {
         case wait(UUID, ring: Int, milliseconds: Int)
         /// Accepts the call; `answered` follows.
         case accept(UUID, ring: Int, PushContent)
+        /// Requests that CallKit answers a call which this device has accepted; `answer` or `refused` follows.
+        case requestAnswer(UUID, ring: Int)
         /// Ends CallKit's action.
         case fulfillAnswer(UUID)
         case failAnswer(UUID)
@@ -76,12 +82,18 @@ struct RingingMachine {
         var content: PushContent
         let ring: Int
         var state = State.rings
+        /// Whether CallKit has shown this ringing.
+        var isReported = false
     }
 
     private enum State {
         case rings
         /// The user has answered, and the service has not.
         case answering
+        /// This device has accepted without CallKit, which is not asked yet to answer.
+        case accepted
+        /// CallKit was asked to answer.
+        case answerRequested
         case answered
     }
 
@@ -103,14 +115,19 @@ struct RingingMachine {
         case .checked(let id, let ring, let state): return checked(id, ring, state)
         case .expired(let id, let ring): return endRinging(id, ring, .unanswered)
         case .ended(let id, let revision, let reason): return ended(id, revision, reason)
+        case .accepted(let id, let revision): return accepted(id, revision)
+        case .refused(let id, let ring): return refused(id, ring)
         case .answer(let id): return answer(id)
         case .answered(let id, let ring, let isAccepted): return answered(id, ring, isAccepted)
         case .hangUp(let id): return hangUp(id)
-        case .reset:
-            // CallKit has failed the actions under way.
-            defer { shown = [:] }
-            return shown.values.filter { $0.state != .rings }.sorted { $0.ring < $1.ring }.map { .hangUp($0.content) }
+        case .reset: return reset()
         }
+    }
+
+    /// CallKit has failed the actions under way.
+    private mutating func reset() -> [Action] {
+        defer { shown = [:] }
+        return shown.values.filter { $0.state != .rings }.sorted { $0.ring < $1.ring }.map { .hangUp($0.content) }
     }
 
     private mutating func begin(_ content: PushContent, _ id: UUID) -> [Action] {
@@ -138,10 +155,12 @@ struct RingingMachine {
     private mutating func reported(_ id: UUID, _ ring: Int, _ isShown: Bool) -> [Action] {
         guard let known = shown[id], known.ring == ring else { return [] }
         guard isShown else {
-            shown[id] = nil
+            // An answer in CallKit shows that CallKit has the call.
+            if known.state != .answering, known.state != .answered { shown[id] = nil }
             return []
         }
-        guard known.state == .rings else { return [] }
+        shown[id]?.isReported = true
+        guard known.state == .rings else { return requestAnswers() }
         guard let check = known.content.check else { return [.connect, waiting(id, known, nil)] }
         return [.connect, .check(id, ring: ring, check)]
     }
@@ -168,14 +187,26 @@ struct RingingMachine {
     private mutating func ended(_ id: UUID, _ revision: Int, _ reason: EndReason) -> [Action] {
         guard let known = shown[id], revision >= known.content.revision else { return [] }
         shown[id] = nil
-        let end = Action.end(id, reason)
-        return known.state == .answering ? [.failAnswer(id), end] : [end]
+        switch known.state {
+        case .answering: return [.failAnswer(id), .end(id, reason)]
+        case .rings, .accepted, .answerRequested, .answered: return [.end(id, reason)]
+        }
     }
 
+    // MARK: Answers
+
     private mutating func answer(_ id: UUID) -> [Action] {
-        guard let known = shown[id], known.state == .rings else { return [.failAnswer(id)] }
-        shown[id]?.state = .answering
-        return [.connect, .accept(id, ring: known.ring, known.content)]
+        guard let known = shown[id] else { return [.failAnswer(id)] }
+        switch known.state {
+        case .rings:
+            shown[id]?.state = .answering
+            return [.connect, .accept(id, ring: known.ring, known.content)]
+        case .accepted, .answerRequested, .answered:
+            // The call runs, and a failed action would end it in CallKit.
+            shown[id]?.state = .answered
+            return [.fulfillAnswer(id)]
+        case .answering: return [.failAnswer(id)]
+        }
     }
 
     private mutating func answered(_ id: UUID, _ ring: Int, _ isAccepted: Bool) -> [Action] {
@@ -189,12 +220,37 @@ struct RingingMachine {
         return [.failAnswer(id), .end(id, .failed)]
     }
 
+    /// An acceptance from before the invitation that rings now belongs to an earlier invitation.
+    private mutating func accepted(_ id: UUID, _ revision: Int) -> [Action] {
+        guard let known = shown[id], known.state == .rings, revision >= known.content.revision else { return [] }
+        shown[id]?.state = .accepted
+        return requestAnswers()
+    }
+
+    /// Requests the answers of calls that CallKit shows as ringing and that this device has accepted.
+    private mutating func requestAnswers() -> [Action] {
+        let open = shown.filter { $0.value.state == .accepted && $0.value.isReported }
+        for id in open.keys { shown[id]?.state = .answerRequested }
+        return open.sorted { $0.value.ring < $1.value.ring }.map { .requestAnswer($0, ring: $1.ring) }
+    }
+
+    private mutating func refused(_ id: UUID, _ ring: Int) -> [Action] {
+        guard let known = shown[id], known.ring == ring else { return [] }
+        switch known.state {
+        case .answerRequested:
+            // The call goes on without CallKit, which must not ring over it.
+            shown[id] = nil
+            return [.end(id, .answeredElsewhere)]
+        case .rings, .answering, .accepted, .answered: return []
+        }
+    }
+
     private mutating func hangUp(_ id: UUID) -> [Action] {
         guard let known = shown.removeValue(forKey: id) else { return [] }
         switch known.state {
         case .rings: return [.connect, .decline(known.content)]
         case .answering: return [.failAnswer(id), .hangUp(known.content)]
-        case .answered: return [.hangUp(known.content)]
+        case .accepted, .answerRequested, .answered: return [.hangUp(known.content)]
         }
     }
 }

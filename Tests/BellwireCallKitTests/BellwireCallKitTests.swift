@@ -158,6 +158,91 @@ import Testing
         #expect(provider.told == ["report Alice"])
     }
 
+    private var acceptances: Int {
+        phone.line.requests.count { if case .accept = $0 { true } else { false } }
+    }
+
+    @Test func anAcceptOfTheAppIsShownInCallKit() async throws {
+        let call = try await alice.call("bob")
+        push(call)
+        try await until("the ringing") { manager.state == .ringing }
+        try await manager.accept()
+        try await until("the answer in CallKit") { provider.answered == [id(call)] }
+        #expect(acceptances == 1)
+        #expect(provider.told == ["report Alice"])
+        _ = provider.press(CXEndCallAction(call: id(call)))
+        try await until("the end") { call.state == .ended }
+        #expect(call.endReason == .hangup)
+    }
+
+    @Test func anAnswerDuringTheAppsOwnAcceptSucceeds() async throws {
+        try await bob.connect()
+        let call = try await alice.call("bob")
+        try await until("the ringing") { provider.calls[id(call)] != nil }
+        phone.line.hold()
+        let manager = manager
+        let accepting = Task { try await manager.accept() }
+        try await until("the request") { acceptances == 1 }
+        let answer = provider.press(CXAnswerCallAction(call: id(call)))
+        phone.line.release()
+        try await until("the answer") { answer.outcome != .open }
+        #expect(answer.outcome == .fulfilled)
+        try await accepting.value
+        #expect(provider.answered == [id(call)])
+    }
+
+    enum Step: CaseIterable, Sendable { case push, invited, merge }
+
+    /// The push of an invitation, its event, and the response to the own invitation, in all orders.
+    nonisolated static let orders: [[Step]] = [
+        [.push, .invited, .merge], [.push, .merge, .invited], [.invited, .push, .merge], [.invited, .merge, .push],
+        [.merge, .push, .invited], [.merge, .invited, .push],
+    ]
+
+    static func isInvited(_ message: DownMessage) -> Bool {
+        if case .event(let event) = message { event.name == .invited } else { false }
+    }
+
+    static func isMerge(_ message: DownMessage) -> Bool {
+        guard case .response(let response) = message else { return false }
+        return if case .success(let success) = response.outcome { success.merged } else { false }
+    }
+
+    @Test(arguments: orders, [CallMode.advanced, .common])
+    func aGlareMergeIsShownAsAnswered(_ order: [Step], _ mode: CallMode) async throws {
+        var policies = BellwireCallManager.Policies()
+        policies.mode = mode
+        let phone = try Phone(service, policies)
+        let (manager, provider) = (phone.manager, phone.provider)
+        try await phone.client.connect()
+        phone.line.hold()
+        let call = try await alice.call(Request.Invite(invitees: [UserID("bob")!], mode: mode))
+        let merging = Task { try await manager.call("alice") }
+        try await until("the messages") { phone.line.holds(Self.isInvited) && phone.line.holds(Self.isMerge) }
+        for step in order {
+            switch step {
+            case .push: phone.push(call)
+            case .invited: phone.line.deliver(Self.isInvited)
+            case .merge:
+                phone.line.deliver(Self.isMerge)
+                let merged = try await merging.value
+                #expect(merged.id == call.id)
+            }
+            // The steps after the merge come while the news of the merge are under way.
+            if order.last == .merge, step != .merge {
+                try await until("the report") { provider.calls[id(call)] != nil }
+            }
+        }
+        phone.line.release()
+        try await until("the answer in CallKit") { provider.answered == [id(call)] }
+        #expect(!provider.told.contains { $0.hasPrefix("end") })
+        #expect(!phone.line.requests.contains { if case .accept = $0 { true } else { false } })
+        #expect(manager.state == .connecting)
+        _ = provider.press(CXEndCallAction(call: id(call)))
+        try await until("the end") { call.state == .ended && manager.state == .idle }
+        #expect(provider.calls.isEmpty)
+    }
+
     private func answers(_ call: BellwireCall, at phone: Phone) async throws {
         try await until("the report") { phone.provider.calls[id(call)] != nil }
         let answer = phone.provider.press(CXAnswerCallAction(call: id(call)))

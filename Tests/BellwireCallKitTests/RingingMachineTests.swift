@@ -96,6 +96,13 @@ import Testing
         #expect(machine.calls.isEmpty)
     }
 
+    @Test mutating func aCallThatIsAnsweredInCallKitIsShownThere() {
+        _ = machine.handle(.pushed(content(), id))
+        _ = machine.handle(.answer(id))
+        #expect(machine.handle(.reported(id, ring: 1, isShown: false)) == [])
+        #expect(machine.handle(.answered(id, ring: 1, isAccepted: true)) == [.fulfillAnswer(id)])
+    }
+
     @Test mutating func anAnswerWaitsForTheService() {
         let first = content(check: check)
         _ = machine.handle(.pushed(first, id))
@@ -140,62 +147,143 @@ import Testing
         #expect(machine.calls.isEmpty)
     }
 
+    // MARK: Calls that this device has accepted without CallKit
+
+    @Test mutating func aCallThatIsAcceptedWithoutCallKitIsAnsweredThere() {
+        _ = machine.handle(.pushed(content(check: check), id))
+        _ = machine.handle(.reported(id, ring: 1, isShown: true))
+        #expect(machine.handle(.accepted(id, revision: 2)) == [.requestAnswer(id, ring: 1)])
+        #expect(machine.handle(.accepted(id, revision: 2)) == [])
+        #expect(machine.handle(.checked(id, ring: 1, RingCheckAnswer(ringing: false))) == [])
+        #expect(machine.handle(.expired(id, ring: 1)) == [])
+        #expect(machine.handle(.answer(id)) == [.fulfillAnswer(id)])
+        #expect(machine.handle(.hangUp(id)) == [.hangUp(content(check: check))])
+    }
+
+    /// CallKit refuses an answer of a call that it does not show yet.
+    @Test mutating func theAnswerIsRequestedOnceCallKitShowsTheCall() {
+        _ = machine.handle(.pushed(content(), id))
+        #expect(machine.handle(.accepted(id, revision: 2)) == [])
+        #expect(machine.handle(.reported(id, ring: 1, isShown: true)) == [.requestAnswer(id, ring: 1)])
+    }
+
+    @Test mutating func anAcceptanceDuringTheAnswerOfCallKitChangesNothing() {
+        _ = machine.handle(.pushed(content(), id))
+        _ = machine.handle(.reported(id, ring: 1, isShown: true))
+        _ = machine.handle(.answer(id))
+        #expect(machine.handle(.accepted(id, revision: 2)) == [])
+        #expect(machine.handle(.answered(id, ring: 1, isAccepted: true)) == [.fulfillAnswer(id)])
+    }
+
+    @Test mutating func anAcceptanceOfTheFirstRingingDoesNotAnswerTheSecond() {
+        _ = machine.handle(.pushed(content(5), id))
+        _ = machine.handle(.reported(id, ring: 1, isShown: true))
+        #expect(machine.handle(.accepted(id, revision: 2)) == [])
+        #expect(machine.handle(.expired(id, ring: 1)) == [.end(id, .unanswered)])
+    }
+
+    @Test mutating func callKitDoesNotRingOverACallThatItDoesNotAnswer() {
+        _ = machine.handle(.pushed(content(), id))
+        _ = machine.handle(.reported(id, ring: 1, isShown: true))
+        _ = machine.handle(.accepted(id, revision: 2))
+        #expect(machine.handle(.refused(id, ring: 1)) == [.end(id, .answeredElsewhere)])
+        #expect(machine.handle(.ended(id, revision: 3, .remoteEnded)) == [])
+    }
+
     /// Ten thousand orders of all events that may happen to two ringings of the same call.
-    @Test func inEveryOrderCallKitShowsWhatIsSoAndEachAnswerEndsOnce() {
+    @Test func inEveryOrderCallKitShowsWhatIsSoAndEachActionEndsOnce() {
         var random = Numbers(state: 1)
-        for _ in 0..<10_000 {
-            var machine = RingingMachine()
-            var shown: Set<UUID> = []
-            var isAnswering = false
-            var rings = 0
-            let events: [Event] = [
-                .pushed(content(1, check: check), id), .pushed(content(1, check: check), id),
-                .pushed(content(3, check: URL(string: "https://ring.example.com/c1?key=2")), id),
-                .rings(content(3), id),
-                .ended(id, revision: 2, .remoteEnded), .ended(id, revision: 4, .remoteEnded), .answer(id), .hangUp(id),
-            ]
-            var open = events.shuffled(using: &random)
-            while !open.isEmpty {
-                let event = open.removeFirst()
-                // CallKit has no buttons for a call that it does not show, and no second answer while it asks.
-                if case .answer = event, !shown.contains(id) || isAnswering { continue }
-                if case .hangUp = event {
-                    guard shown.remove(id) != nil else { continue }
-                }
-                if case .answer = event { isAnswering = true }
-                for action in machine.handle(event) {
-                    switch action {
-                    case .report(let id, let ring, _):
-                        shown.insert(id)
-                        rings = max(rings, ring)
-                        open.insert(
-                            .reported(id, ring: ring, isShown: random.next() % 8 != 0),
-                            at: Int(random.next() % UInt64(open.count + 1)))
-                    case .check(let id, let ring, _):
-                        let state = RingCheckAnswer(ringing: random.next() % 2 == 0)
-                        open.insert(.checked(id, ring: ring, state), at: Int(random.next() % UInt64(open.count + 1)))
-                    case .wait(let id, let ring, _):
-                        open.insert(.expired(id, ring: ring), at: Int(random.next() % UInt64(open.count + 1)))
-                    case .accept(let id, let ring, _):
-                        open.insert(
-                            .answered(id, ring: ring, isAccepted: random.next() % 2 == 0),
-                            at: Int(random.next() % UInt64(open.count + 1)))
-                    case .end(let id, _):
-                        #expect(shown.remove(id) != nil, "only a call that is shown ends")
-                    case .fulfillAnswer, .failAnswer:
-                        #expect(isAnswering, "an answer ends once")
-                        isAnswering = false
-                    case .reportAgain, .reportNothing, .connect, .decline, .hangUp: break
-                    }
-                }
-                if case .reported(let id, let ring, isShown: false) = event, ring == rings, !machine.calls.contains(id)
-                {
-                    shown.remove(id)
-                }
-            }
-            #expect(!isAnswering)
-            #expect(shown == machine.calls)
+        for _ in 0..<10_000 { RandomOrder(id: id, check: check).run(&random) }
+    }
+}
+
+/// CallKit, the service and the user of one random order.
+private final class RandomOrder {
+    private typealias Event = RingingMachine.Event
+
+    private let id: UUID
+    private let check: URL
+    private var machine = RingingMachine()
+    private var open: [Event] = []
+    /// The calls that CallKit shows.
+    private var shown: Set<UUID> = []
+    private var isAnswering = false
+    /// The newest ringing of each call.
+    private var rings: [UUID: Int] = [:]
+    /// Whether this device has accepted the ringing of `id` that CallKit shows, and whether CallKit shows that.
+    private var (isAccepted, isAnswered) = (false, false)
+    init(id: UUID, check: URL) { (self.id, self.check) = (id, check) }
+
+    private func content(_ revision: Int = 1, check: URL? = nil) -> PushContent {
+        var content = PushContent(callID: "c1", revision: revision, inviter: "alice")
+        content.check = check
+        content.expiresIn = 30_000
+        return content
+    }
+
+    func run(_ random: inout Numbers) {
+        open = [
+            .pushed(content(1, check: check), id), .pushed(content(1, check: check), id),
+            .pushed(content(3, check: URL(string: "https://ring.example.com/c1?key=2")), id), .rings(content(3), id),
+            .accepted(id, revision: 2), .accepted(id, revision: 4),
+            .ended(id, revision: 2, .remoteEnded), .ended(id, revision: 4, .remoteEnded), .answer(id), .hangUp(id),
+        ]
+        // Without some events, so that others meet later states.
+        open = open.shuffled(using: &random).filter { _ in random.next() % 6 != 0 }
+        while !open.isEmpty { step(&random) }
+        #expect(!isAnswering)
+        #expect(shown == machine.calls)
+        #expect(!isAccepted || isAnswered || !shown.contains(id), "CallKit does not ring over a call that runs")
+    }
+
+    private func step(_ random: inout Numbers) {
+        let event = open.removeFirst()
+        switch event {
+        // CallKit has no buttons for a call that it does not show, and no second answer while it asks.
+        case .answer(let id):
+            if !shown.contains(id) || isAnswering { return }
+            isAnswering = true
+        case .hangUp(let id): if shown.remove(id) == nil { return }
+        default: break
         }
+        let actions = machine.handle(event)
+        for action in actions { perform(action, &random) }
+        switch event {
+        case .reported(let id, let ring, isShown: false) where ring == rings[id] && !machine.calls.contains(id):
+            shown.remove(id)
+        case .accepted(id, revision: 4) where machine.calls.contains(id): isAccepted = true
+        default: break
+        }
+        if !shown.contains(id) { (isAccepted, isAnswered) = (false, false) }
+    }
+
+    private func perform(_ action: RingingMachine.Action, _ random: inout Numbers) {
+        switch action {
+        case .report(let id, let ring, _):
+            shown.insert(id)
+            rings[id] = ring
+            (isAccepted, isAnswered) = (false, false)
+            insert(.reported(id, ring: ring, isShown: random.next() % 8 != 0), &random)
+        case .check(let id, let ring, _):
+            insert(.checked(id, ring: ring, RingCheckAnswer(ringing: random.next() % 2 == 0)), &random)
+        case .wait(let id, let ring, _): insert(.expired(id, ring: ring), &random)
+        case .accept(let id, let ring, _):
+            insert(.answered(id, ring: ring, isAccepted: random.next() % 2 == 0), &random)
+        case .requestAnswer(let id, let ring):
+            #expect(shown.contains(id), "CallKit answers a call that it shows")
+            insert(random.next() % 8 != 0 ? .answer(id) : .refused(id, ring: ring), &random)
+        case .end(let id, _): #expect(shown.remove(id) != nil, "only a call that is shown ends")
+        case .fulfillAnswer, .failAnswer:
+            #expect(isAnswering, "an answer ends once")
+            isAnswering = false
+            if case .fulfillAnswer(id) = action { isAnswered = true }
+        case .reportAgain(let id, _): #expect(shown.contains(id))
+        case .reportNothing, .connect, .decline, .hangUp: break
+        }
+    }
+
+    private func insert(_ event: Event, _ random: inout Numbers) {
+        open.insert(event, at: Int(random.next() % UInt64(open.count + 1)))
     }
 }
 

@@ -55,6 +55,8 @@ public final class BellwireCallManager: Sendable {
     public var state: State { current.withLock(\.state) }
     /// The manager's call; nil in `idle`, and in `calling` before the service has answered.
     public var call: BellwireCall? { current.withLock(\.call) }
+    /// The id of the manager's call, also in `calling` before the service has answered; nil in `idle`.
+    package var callID: CallID? { current.withLock(\.callID) }
     /// The changes of the state, each once. Each access returns another reader; the first reader also gets the earlier
     /// changes. Ends with the client.
     public var changes: AsyncStream<Change> { hub.stream() }
