@@ -13,9 +13,8 @@
     /// connection, reports each push to CallKit before anything else, connects, asks by a ring check whether the call still
     /// rings, and ends the ringing when the call is answered elsewhere, cancelled or over. Answers and hang-ups in CallKit
     /// become `accept` and `hangUp` of the manager; a call that the app or a glare merge has accepted is shown as answered.
-    /// The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
-    ///
-    /// Calls that the user makes do not appear in CallKit.
+    /// Calls that the user makes appear in CallKit when they are made by `call(_:media:timeout:extendedData:push:)` of this
+    /// object. The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
     @MainActor
     public final class BellwireCallKit: NSObject {
         /// Asks a ring check; the second argument says whether to reject the call.
@@ -24,7 +23,7 @@
         private enum Bounds {
             /// How long an answer waits until the connection has brought the call, in milliseconds.
             static let arrival = 10_000
-            /// How long an answer waits until the device has left the call before, in milliseconds.
+            /// How long an answer or a new call waits until the device has left the call before, in milliseconds.
             static let departure = 5_000
             static let declineAttempts = 3
             static let declinePause = Duration.seconds(1)
@@ -35,6 +34,12 @@
         public var onAudio: ((Bool) -> Void)?
         /// Called when the user presses *mute* in CallKit, with whether the microphone is to be off.
         public var onMute: ((Bool) -> Void)?
+
+        /// A call of the user that CallKit is asked to start.
+        private struct Outgoing {
+            let invite: @MainActor () async -> Result<BellwireCall, SignalingError>
+            let waiter: CheckedContinuation<Result<BellwireCall, SignalingError>, Never>
+        }
 
         private let manager: BellwireCallManager
         private let client: SignalingClient
@@ -49,6 +54,10 @@
         private var arrivals: [UUID: [CheckedContinuation<Void, Never>]] = [:]
         private var answers: [UUID: CXAnswerCallAction] = [:]
         private var accepting: [UUID: Task<Bool, Never>] = [:]
+        private var outgoing: [UUID: Outgoing] = [:]
+        private var starts: [UUID: CXStartCallAction] = [:]
+        /// The invitations of this user that the service has not answered.
+        private var inviting: [UUID: Task<Result<BellwireCall, SignalingError>, Never>] = [:]
         /// The requests under way that leave or reject a call.
         private var departures: Set<Task<Void, Never>> = []
         private var token: String?
@@ -93,17 +102,87 @@
             return configuration
         }
 
+        // MARK: Calls that the user makes
+
+        /// Calls one user or several like `BellwireCallManager.call`, and shows the call in CallKit, which hands over the
+        /// audio session. `timeout` in seconds, 1 to 600; 60 when nil.
+        ///
+        /// - Throws: the errors of `BellwireCallManager.call`; `invalidState` also when CallKit does not start the call;
+        ///   `cancelled` when the user hangs up before the invitation is sent.
+        @discardableResult
+        public func call(
+            _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
+            push: Request.Push? = nil
+        ) async throws(SignalingError) -> BellwireCall {
+            let (manager, callID) = (manager, SignalingClient.makeCallID())
+            var content = PushContent(
+                callID: callID.string, revision: 0, inviter: client.configuration.user.string, media: media)
+            content.name = users.map(\.string).joined(separator: ", ")
+            let result = await withCheckedContinuation { waiter in
+                let id = UUID(callID: callID.string)
+                let invite = { @MainActor @Sendable () async -> Result<BellwireCall, SignalingError> in
+                    do throws(SignalingError) {
+                        let call = try await manager.call(
+                            callID, users, media: media, timeout: timeout, extendedData: extendedData, push: push)
+                        return .success(call)
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                outgoing[id] = Outgoing(invite: invite, waiter: waiter)
+                handle(.call(content, id))
+            }
+            return try result.get()
+        }
+
+        /// Calls the user with the id `user`.
+        ///
+        /// - Throws: the errors of `call(_:)` for several users; `badRequest` for a text that is not a user id.
+        @discardableResult
+        public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> BellwireCall {
+            try await call([UserID(word: user)], media: media)
+        }
+
+        /// Invites the users once CallKit has started the call.
+        private func invite(_ id: UUID, _ ring: Int) {
+            guard let call = outgoing.removeValue(forKey: id) else { return }
+            let attempt = Task { () async -> Result<BellwireCall, SignalingError> in
+                await departed()
+                guard !Task.isCancelled else { return .failure(SignalingError(.cancelled, "the user has hung up")) }
+                return await call.invite()
+            }
+            inviting[id] = attempt
+            Task {
+                let result = await attempt.value
+                inviting[id] = nil
+                switch result {
+                case .success(let call):
+                    handle(.called(id, ring: ring, as: UUID(callID: call.id.string), Self.content(of: call)))
+                    follow(call)
+                case .failure: handle(.callFailed(id, ring: ring))
+                }
+                call.waiter.resume(returning: result)
+            }
+        }
+
+        private func abandon(_ id: UUID) {
+            let error = SignalingError(.invalidState, "CallKit does not start the call")
+            outgoing.removeValue(forKey: id)?.waiter.resume(returning: .failure(error))
+        }
+
         // MARK: The app's own buttons
 
         /// Answers a call that rings, from a button of the app's own: CallKit then shows the call as answered.
         public func answer(_ call: BellwireCall) {
-            controller.request(CXTransaction(action: CXAnswerCallAction(call: UUID(callID: call.id.string)))) { _ in }
+            controller.request(CXTransaction(action: CXAnswerCallAction(call: shownID(of: call)))) { _ in }
         }
 
         /// Declines or leaves a call, from a button of the app's own.
         public func hangUp(_ call: BellwireCall) {
-            controller.request(CXTransaction(action: CXEndCallAction(call: UUID(callID: call.id.string)))) { _ in }
+            controller.request(CXTransaction(action: CXEndCallAction(call: shownID(of: call)))) { _ in }
         }
+
+        private func shownID(of call: BellwireCall) -> UUID { machine.shownID(UUID(callID: call.id.string)) }
 
         // MARK: News of the connection
 
@@ -160,8 +239,8 @@
             // The call may be over before the main actor comes to it, and CallKit may show it by a push.
             guard isOngoing else {
                 let isElsewhere = call.ownMember?.state == .accepted && !isHere(call)
-                let change = isElsewhere ? CallChange.handledElsewhere(nil) : .left
-                return ended(call, id, Self.reason(change, call) ?? .remoteEnded)
+                let end = call.isOutgoing && call.state == .ended ? CallChange.ended(call.endReason) : .left
+                return ended(call, id, Self.reason(isElsewhere ? .handledElsewhere(nil) : end, call) ?? .remoteEnded)
             }
             if !isRinging {
                 tellRunning(call, id)
@@ -205,7 +284,9 @@
         }
 
         private func tellRunning(_ call: BellwireCall, _ id: UUID) {
-            handle(.accepted(id, revision: call.snapshot.revision))
+            let revision = call.snapshot.revision
+            handle(.accepted(id, revision: revision))
+            if call.state == .active || call.endReason == .answered { handle(.active(id, revision: revision)) }
         }
 
         private func ended(_ call: BellwireCall, _ id: UUID, _ reason: RingingMachine.EndReason) {
@@ -242,8 +323,18 @@
             case .handledElsewhere: return own == .rejected ? .declinedElsewhere : .answeredElsewhere
             case .invitationExpired: return .unanswered
             case .left: return own == .rejected ? .declinedElsewhere : own == .timeout ? .unanswered : .remoteEnded
+            case .ended(let end) where call.isOutgoing: return outgoingReason(end)
             case .ended: return own == .timeout ? .unanswered : .remoteEnded
             case .member, .active, .signal: return nil
+            }
+        }
+
+        /// Why a call that this user made has ended.
+        private static func outgoingReason(_ end: EndReason?) -> RingingMachine.EndReason {
+            switch end {
+            case .timeout: .unanswered
+            case .callerLost, .heartbeatTimeout, nil: .failed
+            case .answered, .rejected, .busy, .cancelled, .hangup, .quit: .remoteEnded
             }
         }
 
@@ -289,7 +380,24 @@
                 declining.insert(UUID(callID: content.callID))
                 depart { await $0.decline(content) }
             case .hangUp(let content): depart { await $0.leave(content) }
+            case .requestStart(let id, let ring, let content):
+                let action = CXStartCallAction(call: id, handle: CXHandle(type: .generic, value: content.name ?? ""))
+                action.isVideo = content.media == "video"
+                request(action, ring)
+            case .fulfillStart(let id): fulfillStart(id)
+            case .failStart(let id): starts.removeValue(forKey: id)?.fail()
+            case .call(let id, let ring): invite(id, ring)
+            case .abandonCall(let id): abandon(id)
+            case .startedConnecting(let id): provider.reportOutgoingCall(with: id, startedConnectingAt: nil)
+            case .connected(let id): provider.reportOutgoingCall(with: id, connectedAt: nil)
             }
+        }
+
+        private func fulfillStart(_ id: UUID) {
+            guard let action = starts.removeValue(forKey: id) else { return }
+            action.fulfill()
+            let name = action.handle.value
+            provider.reportCall(with: id, updated: Self.update(name, name, isVideo: action.isVideo))
         }
 
         private func request(_ action: CXCallAction, _ ring: Int) {
@@ -300,7 +408,7 @@
             }
         }
 
-        /// Begins to leave or reject a call. Answers wait for the end.
+        /// Begins to leave or reject a call. Answers and new calls wait for the end.
         private func depart(_ leave: @escaping @MainActor (BellwireCallKit) async -> Void) {
             let departure = Task { await leave(self) }
             departures.insert(departure)
@@ -329,17 +437,23 @@
 
         /// Reports a call to CallKit. `done` gets whether CallKit shows the call.
         private func report(_ id: UUID, _ content: PushContent?, _ done: @escaping @MainActor (Bool) -> Void) {
-            let update = CXCallUpdate()
-            update.remoteHandle = CXHandle(type: .generic, value: content?.inviter ?? "unknown")
-            update.localizedCallerName = content?.name ?? content?.inviter
-            update.hasVideo = content?.media == "video"
-            (update.supportsHolding, update.supportsGrouping) = (false, false)
-            (update.supportsUngrouping, update.supportsDTMF) = (false, false)
+            let name = content?.name ?? content?.inviter
+            let update = Self.update(content?.inviter ?? "unknown", name, isVideo: content?.media == "video")
             provider.reportNewIncomingCall(with: id, update: update) { error in
                 // CallKit may show an earlier invitation to the same call: that rings on, for this invitation.
                 let isShown = error == nil || (error as? CXErrorCodeIncomingCallError)?.code == .callUUIDAlreadyExists
                 Task { @MainActor in done(isShown) }
             }
+        }
+
+        private static func update(_ handle: String, _ name: String?, isVideo: Bool) -> CXCallUpdate {
+            let update = CXCallUpdate()
+            update.remoteHandle = CXHandle(type: .generic, value: handle)
+            update.localizedCallerName = name
+            update.hasVideo = isVideo
+            (update.supportsHolding, update.supportsGrouping) = (false, false)
+            (update.supportsUngrouping, update.supportsDTMF) = (false, false)
+            return update
         }
 
         /// Accepts a call. Returns whether the service has accepted.
@@ -420,6 +534,13 @@
                 attempt.cancel()
                 guard await attempt.value else { return await decline(content) }
             }
+            // The user hangs up while the invitation is under way, which a glare merge may turn into another call.
+            if let attempt = inviting[id] {
+                attempt.cancel()
+                if manager.callID?.string == content.callID { try? await manager.hangUp() }
+                if case .success(let call) = await attempt.value { await leave(call) }
+                return
+            }
             guard let call = known[id] else { return }
             await leave(call)
         }
@@ -470,7 +591,7 @@
 
     extension BellwireCallKit: @preconcurrency CXProviderDelegate {
         public func providerDidReset(_ provider: CXProvider) {
-            answers = [:]
+            (answers, starts) = ([:], [:])
             handle(.reset)
         }
 
@@ -478,6 +599,11 @@
             guard answers[action.callUUID] == nil else { return action.fail() }
             answers[action.callUUID] = action
             handle(.answer(action.callUUID))
+        }
+
+        public func provider(_ provider: CXProvider, perform action: CXStartCallAction) {
+            starts[action.callUUID] = action
+            handle(.start(action.callUUID))
         }
 
         public func provider(_ provider: CXProvider, perform action: CXEndCallAction) {

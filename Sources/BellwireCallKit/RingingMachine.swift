@@ -6,6 +6,9 @@ import Foundation
 /// iOS ends an app that gets a VoIP push and reports no call, so each push is reported before anything else. A user who
 /// was cancelled and is invited again has a call that rings twice: what belongs to the first ringing must not touch the
 /// second, so that each ringing has a number.
+///
+/// A call that the user makes has the id of CallKit's action from its beginning. After a glare merge the call goes on
+/// under that id, and news of the other user's call belong to it.
 struct RingingMachine {
     /// Why a call is over, in CallKit's terms.
     enum EndReason: Equatable, Sendable {
@@ -39,8 +42,18 @@ struct RingingMachine {
         case ended(UUID, revision: Int, EndReason)
         /// This device has accepted the call, and not by CallKit: the app has, or a glare merge.
         case accepted(UUID, revision: Int)
+        /// An invitee has answered.
+        case active(UUID, revision: Int)
+        /// The app makes a call.
+        case call(PushContent, UUID)
         /// CallKit does not perform the action that was requested for the call.
         case refused(UUID, ring: Int)
+        /// CallKit starts the call that the user makes.
+        case start(UUID)
+        /// The service has taken the invitation, with the call of the other id after a glare merge.
+        case called(UUID, ring: Int, as: UUID, PushContent)
+        /// There is no call: the service or this device has refused.
+        case callFailed(UUID, ring: Int)
         /// The user answers in CallKit, or CallKit performs the answer that was requested.
         case answer(UUID)
         /// The service has accepted the answer, or not.
@@ -72,9 +85,22 @@ struct RingingMachine {
         /// Ends CallKit's action.
         case fulfillAnswer(UUID)
         case failAnswer(UUID)
+        /// Requests that CallKit starts a call; `start` or `refused` follows.
+        case requestStart(UUID, ring: Int, PushContent)
+        /// Ends CallKit's action.
+        case fulfillStart(UUID)
+        case failStart(UUID)
+        /// Invites the users; `called` or `callFailed` follows.
+        case call(UUID, ring: Int)
+        /// Tells the app that its call is not made.
+        case abandonCall(UUID)
+        /// Tells CallKit that the service has taken the invitation.
+        case startedConnecting(UUID)
+        /// Tells CallKit that an invitee has answered.
+        case connected(UUID)
         /// Rejects a call that rings.
         case decline(PushContent)
-        /// Leaves or ends a call that was answered here.
+        /// Leaves or ends a call that was answered or made here.
         case hangUp(PushContent)
     }
 
@@ -95,28 +121,44 @@ struct RingingMachine {
         /// CallKit was asked to answer.
         case answerRequested
         case answered
+        /// The app makes the call, and CallKit was asked to start.
+        case startRequested
+        /// CallKit has started the call, and the service has not answered.
+        case starting
+        /// No invitee has answered.
+        case calling
     }
 
     private var shown: [UUID: Shown] = [:]
+    /// The calls that a glare merge has joined with calls of this user, with the ids of the latter in CallKit.
+    private var merged: [UUID: UUID] = [:]
     private var rings = 0
     /// How long a call rings when nothing says how long, in milliseconds.
     static let longestRinging = 60_000
 
-    /// The calls that CallKit shows.
+    /// The calls that CallKit shows or is asked to start.
     var calls: Set<UUID> { Set(shown.keys) }
+
+    /// Returns the id under which CallKit shows a call.
+    func shownID(_ id: UUID) -> UUID { merged[id] ?? id }
 
     mutating func handle(_ event: Event) -> [Action] {
         switch event {
-        case .pushed(let content?, let id): return pushed(content, id)
+        case .pushed(let content?, let id): return pushed(content, shownID(id))
         case .pushed(nil, let id): return [.reportNothing(id)]
         case .reportedNothing(let id): return [.end(id, .failed)]
-        case .rings(let content, let id): return rings(content, id)
+        case .rings(let content, let id): return rings(content, shownID(id))
         case .reported(let id, let ring, let isShown): return reported(id, ring, isShown)
         case .checked(let id, let ring, let state): return checked(id, ring, state)
         case .expired(let id, let ring): return endRinging(id, ring, .unanswered)
-        case .ended(let id, let revision, let reason): return ended(id, revision, reason)
-        case .accepted(let id, let revision): return accepted(id, revision)
+        case .ended(let id, let revision, let reason): return ended(shownID(id), revision, reason)
+        case .accepted(let id, let revision): return accepted(shownID(id), revision)
+        case .active(let id, let revision): return active(shownID(id), revision)
+        case .call(let content, let id): return call(content, id)
         case .refused(let id, let ring): return refused(id, ring)
+        case .start(let id): return start(id)
+        case .called(let id, let ring, let other, let content): return called(id, ring, other, content)
+        case .callFailed(let id, let ring): return callFailed(id, ring)
         case .answer(let id): return answer(id)
         case .answered(let id, let ring, let isAccepted): return answered(id, ring, isAccepted)
         case .hangUp(let id): return hangUp(id)
@@ -126,14 +168,26 @@ struct RingingMachine {
 
     /// CallKit has failed the actions under way.
     private mutating func reset() -> [Action] {
-        defer { shown = [:] }
-        return shown.values.filter { $0.state != .rings }.sorted { $0.ring < $1.ring }.map { .hangUp($0.content) }
+        defer { (shown, merged) = ([:], [:]) }
+        return shown.sorted { $0.value.ring < $1.value.ring }.compactMap { id, known -> Action? in
+            switch known.state {
+            case .rings: nil
+            case .startRequested: .abandonCall(id)
+            case .answering, .accepted, .answerRequested, .answered, .starting, .calling: .hangUp(known.content)
+            }
+        }
     }
 
     private mutating func begin(_ content: PushContent, _ id: UUID) -> [Action] {
         rings += 1
         shown[id] = Shown(content: content, ring: rings)
         return [.report(id, ring: rings, content)]
+    }
+
+    @discardableResult
+    private mutating func remove(_ id: UUID) -> Shown? {
+        merged = merged.filter { $0.value != id }
+        return shown.removeValue(forKey: id)
     }
 
     /// An invitation of a higher revision than the one that rings is a ringing of its own.
@@ -156,7 +210,7 @@ struct RingingMachine {
         guard let known = shown[id], known.ring == ring else { return [] }
         guard isShown else {
             // An answer in CallKit shows that CallKit has the call.
-            if known.state != .answering, known.state != .answered { shown[id] = nil }
+            if known.state != .answering, known.state != .answered { remove(id) }
             return []
         }
         shown[id]?.isReported = true
@@ -179,17 +233,20 @@ struct RingingMachine {
 
     private mutating func endRinging(_ id: UUID, _ ring: Int, _ reason: EndReason) -> [Action] {
         guard let known = shown[id], known.ring == ring, known.state == .rings else { return [] }
-        shown[id] = nil
+        remove(id)
         return [.end(id, reason)]
     }
 
     /// An end from before the invitation that rings now belongs to an earlier invitation.
     private mutating func ended(_ id: UUID, _ revision: Int, _ reason: EndReason) -> [Action] {
         guard let known = shown[id], revision >= known.content.revision else { return [] }
-        shown[id] = nil
+        remove(id)
         switch known.state {
         case .answering: return [.failAnswer(id), .end(id, reason)]
-        case .rings, .accepted, .answerRequested, .answered: return [.end(id, reason)]
+        // CallKit ends a call whose start fails.
+        case .startRequested: return [.abandonCall(id)]
+        case .rings, .accepted, .answerRequested, .answered, .starting, .calling:
+            return [.end(id, reason)] + requestAnswers()
         }
     }
 
@@ -205,7 +262,7 @@ struct RingingMachine {
             // The call runs, and a failed action would end it in CallKit.
             shown[id]?.state = .answered
             return [.fulfillAnswer(id)]
-        case .answering: return [.failAnswer(id)]
+        case .answering, .startRequested, .starting, .calling: return [.failAnswer(id)]
         }
     }
 
@@ -216,7 +273,7 @@ struct RingingMachine {
             return [.fulfillAnswer(id)]
         }
         // After a refusal CallKit must not show the call as answered.
-        shown[id] = nil
+        remove(id)
         return [.failAnswer(id), .end(id, .failed)]
     }
 
@@ -227,8 +284,10 @@ struct RingingMachine {
         return requestAnswers()
     }
 
-    /// Requests the answers of calls that CallKit shows as ringing and that this device has accepted.
+    /// Requests the answers of calls that CallKit shows as ringing and that this device has accepted. While the service
+    /// has not answered an invitation of this user, such a call may be the same as the call that the user makes.
     private mutating func requestAnswers() -> [Action] {
+        guard !shown.values.contains(where: { $0.state == .starting }) else { return [] }
         let open = shown.filter { $0.value.state == .accepted && $0.value.isReported }
         for id in open.keys { shown[id]?.state = .answerRequested }
         return open.sorted { $0.value.ring < $1.value.ring }.map { .requestAnswer($0, ring: $1.ring) }
@@ -237,20 +296,80 @@ struct RingingMachine {
     private mutating func refused(_ id: UUID, _ ring: Int) -> [Action] {
         guard let known = shown[id], known.ring == ring else { return [] }
         switch known.state {
+        case .startRequested:
+            remove(id)
+            return [.abandonCall(id)]
         case .answerRequested:
             // The call goes on without CallKit, which must not ring over it.
-            shown[id] = nil
+            remove(id)
             return [.end(id, .answeredElsewhere)]
-        case .rings, .answering, .accepted, .answered: return []
+        case .rings, .answering, .accepted, .answered, .starting, .calling: return []
         }
     }
 
     private mutating func hangUp(_ id: UUID) -> [Action] {
-        guard let known = shown.removeValue(forKey: id) else { return [] }
+        guard let known = remove(id) else { return [] }
         switch known.state {
         case .rings: return [.connect, .decline(known.content)]
         case .answering: return [.failAnswer(id), .hangUp(known.content)]
-        case .accepted, .answerRequested, .answered: return [.hangUp(known.content)]
+        case .startRequested: return [.abandonCall(id)]
+        case .accepted, .answerRequested, .answered, .starting, .calling:
+            return [.hangUp(known.content)] + requestAnswers()
+        }
+    }
+
+    // MARK: Calls that the user makes
+
+    private mutating func call(_ content: PushContent, _ id: UUID) -> [Action] {
+        guard shown[id] == nil else { return [.abandonCall(id)] }
+        rings += 1
+        shown[id] = Shown(content: content, ring: rings, state: .startRequested)
+        return [.requestStart(id, ring: rings, content)]
+    }
+
+    private mutating func start(_ id: UUID) -> [Action] {
+        guard let known = shown[id], known.state == .startRequested else { return [.failStart(id)] }
+        shown[id]?.state = .starting
+        return [.fulfillStart(id), .connect, .call(id, ring: known.ring)]
+    }
+
+    private mutating func called(_ id: UUID, _ ring: Int, _ other: UUID, _ content: PushContent) -> [Action] {
+        // Otherwise the user has hung up meanwhile.
+        guard let known = shown[id], known.ring == ring else { return [] }
+        var actions: [Action] = []
+        if other != id {
+            // CallKit shows the user's own call, and no longer the invitation with which it was merged.
+            if let invitation = remove(other) {
+                if invitation.state == .answering { actions.append(.failAnswer(other)) }
+                actions.append(.end(other, .answeredElsewhere))
+            }
+            merged[other] = id
+        }
+        shown[id]?.content = content
+        if known.state == .starting {
+            shown[id]?.state = .calling
+            actions.append(.startedConnecting(id))
+        }
+        return actions + requestAnswers()
+    }
+
+    private mutating func callFailed(_ id: UUID, _ ring: Int) -> [Action] {
+        guard let known = shown[id], known.ring == ring, known.state == .starting else { return [] }
+        remove(id)
+        return [.end(id, .failed)] + requestAnswers()
+    }
+
+    /// The news that an invitee has answered may come before the response to the invitation.
+    private mutating func active(_ id: UUID, _ revision: Int) -> [Action] {
+        guard let known = shown[id], revision >= known.content.revision else { return [] }
+        switch known.state {
+        case .calling:
+            shown[id]?.state = .answered
+            return [.connected(id)]
+        case .starting:
+            shown[id]?.state = .answered
+            return [.startedConnecting(id), .connected(id)] + requestAnswers()
+        case .rings, .answering, .accepted, .answerRequested, .answered, .startRequested: return []
         }
     }
 }

@@ -190,10 +190,75 @@ import Testing
         #expect(machine.handle(.ended(id, revision: 3, .remoteEnded)) == [])
     }
 
-    /// Ten thousand orders of all events that may happen to two ringings of the same call.
+    // MARK: Calls that the user makes
+
+    private let own = UUID()
+    private let ownContent = PushContent(callID: "o1", revision: 0, inviter: "bob")
+
+    @Test mutating func aCallOfTheUserBeginsWithCallKit() {
+        #expect(machine.handle(.call(ownContent, own)) == [.requestStart(own, ring: 1, ownContent)])
+        #expect(machine.handle(.start(own)) == [.fulfillStart(own), .connect, .call(own, ring: 1)])
+        #expect(machine.handle(.called(own, ring: 1, as: own, ownContent)) == [.startedConnecting(own)])
+        #expect(machine.handle(.accepted(own, revision: 1)) == [], "the inviter is in the call from its beginning")
+        #expect(machine.handle(.active(own, revision: 2)) == [.connected(own)])
+        #expect(machine.handle(.active(own, revision: 3)) == [])
+        #expect(machine.handle(.ended(own, revision: 4, .remoteEnded)) == [.end(own, .remoteEnded)])
+        #expect(machine.calls.isEmpty)
+    }
+
+    @Test mutating func aStartThatCallKitRefusesMakesNoCall() {
+        _ = machine.handle(.call(ownContent, own))
+        #expect(machine.handle(.refused(own, ring: 1)) == [.abandonCall(own)])
+        #expect(machine.handle(.start(own)) == [.failStart(own)])
+    }
+
+    @Test mutating func aCallThatTheServiceRefusesHasFailed() {
+        _ = machine.handle(.call(ownContent, own))
+        _ = machine.handle(.start(own))
+        #expect(machine.handle(.callFailed(own, ring: 1)) == [.end(own, .failed)])
+    }
+
+    @Test mutating func theUserHangsUpBeforeTheServiceAnswers() {
+        _ = machine.handle(.call(ownContent, own))
+        _ = machine.handle(.start(own))
+        #expect(machine.handle(.hangUp(own)) == [.hangUp(ownContent)])
+        #expect(machine.handle(.called(own, ring: 1, as: own, ownContent)) == [])
+        #expect(machine.handle(.callFailed(own, ring: 1)) == [])
+    }
+
+    /// The invitation that rang in CallKit is the user's own call after the merge.
+    @Test mutating func afterAGlareMergeCallKitShowsTheUsersOwnCall() {
+        _ = machine.handle(.call(ownContent, own))
+        _ = machine.handle(.start(own))
+        _ = machine.handle(.rings(content(), id))
+        _ = machine.handle(.reported(id, ring: 2, isShown: true))
+        #expect(machine.handle(.accepted(id, revision: 2)) == [], "the response tells of the merge")
+        #expect(
+            machine.handle(.called(own, ring: 1, as: id, content(2))) == [
+                .end(id, .answeredElsewhere), .startedConnecting(own),
+            ])
+        #expect(machine.handle(.answer(id)) == [.failAnswer(id)])
+        #expect(machine.handle(.active(id, revision: 2)) == [.connected(own)])
+        let late = content(1, check: check)
+        #expect(machine.handle(.pushed(late, id)) == [.reportAgain(own, late)])
+        #expect(machine.shownID(id) == own)
+        #expect(machine.handle(.hangUp(own)) == [.hangUp(content(2))])
+        #expect(machine.shownID(id) == id)
+    }
+
+    @Test mutating func aResetLeavesAndAbandonsTheUsersCalls() {
+        let other = UUID()
+        _ = machine.handle(.call(ownContent, own))
+        _ = machine.handle(.start(own))
+        _ = machine.handle(.call(ownContent, other))
+        #expect(machine.handle(.reset) == [.hangUp(ownContent), .abandonCall(other)])
+    }
+
+    /// Ten thousand orders of all events that may happen to two ringings of the same call, and to a call of the user,
+    /// which the service may merge with the former.
     @Test func inEveryOrderCallKitShowsWhatIsSoAndEachActionEndsOnce() {
         var random = Numbers(state: 1)
-        for _ in 0..<10_000 { RandomOrder(id: id, check: check).run(&random) }
+        for _ in 0..<10_000 { RandomOrder(id: id, own: own, check: check).run(&random) }
     }
 }
 
@@ -202,17 +267,23 @@ private final class RandomOrder {
     private typealias Event = RingingMachine.Event
 
     private let id: UUID
+    private let own: UUID
     private let check: URL
     private var machine = RingingMachine()
     private var open: [Event] = []
-    /// The calls that CallKit shows.
+    /// The calls that CallKit shows or is asked to start.
     private var shown: Set<UUID> = []
     private var isAnswering = false
+    private var isStarting = false
     /// The newest ringing of each call.
     private var rings: [UUID: Int] = [:]
     /// Whether this device has accepted the ringing of `id` that CallKit shows, and whether CallKit shows that.
     private var (isAccepted, isAnswered) = (false, false)
-    init(id: UUID, check: URL) { (self.id, self.check) = (id, check) }
+    /// The outcomes of the user's call for the app, and what CallKit was told of that call.
+    private var outcomes = 0
+    private var told: [String] = []
+
+    init(id: UUID, own: UUID, check: URL) { (self.id, self.own, self.check) = (id, own, check) }
 
     private func content(_ revision: Int = 1, check: URL? = nil) -> PushContent {
         var content = PushContent(callID: "c1", revision: revision, inviter: "alice")
@@ -222,17 +293,21 @@ private final class RandomOrder {
     }
 
     func run(_ random: inout Numbers) {
+        let ownContent = PushContent(callID: "o1", revision: 0, inviter: "bob")
         open = [
             .pushed(content(1, check: check), id), .pushed(content(1, check: check), id),
             .pushed(content(3, check: URL(string: "https://ring.example.com/c1?key=2")), id), .rings(content(3), id),
-            .accepted(id, revision: 2), .accepted(id, revision: 4),
+            .accepted(id, revision: 2), .accepted(id, revision: 4), .active(id, revision: 4),
             .ended(id, revision: 2, .remoteEnded), .ended(id, revision: 4, .remoteEnded), .answer(id), .hangUp(id),
+            .call(ownContent, own), .active(own, revision: 1), .ended(own, revision: 1, .remoteEnded), .hangUp(own),
         ]
         // Without some events, so that others meet later states.
         open = open.shuffled(using: &random).filter { _ in random.next() % 6 != 0 }
+        let calls = open.count { if case .call = $0 { true } else { false } }
         while !open.isEmpty { step(&random) }
-        #expect(!isAnswering)
+        #expect(!isAnswering && !isStarting)
         #expect(shown == machine.calls)
+        #expect(outcomes == calls, "the app is told once of its call")
         #expect(!isAccepted || isAnswered || !shown.contains(id), "CallKit does not ring over a call that runs")
     }
 
@@ -244,6 +319,8 @@ private final class RandomOrder {
             if !shown.contains(id) || isAnswering { return }
             isAnswering = true
         case .hangUp(let id): if shown.remove(id) == nil { return }
+        case .start: isStarting = true
+        case .called, .callFailed: outcomes += 1
         default: break
         }
         let actions = machine.handle(event)
@@ -272,11 +349,27 @@ private final class RandomOrder {
         case .requestAnswer(let id, let ring):
             #expect(shown.contains(id), "CallKit answers a call that it shows")
             insert(random.next() % 8 != 0 ? .answer(id) : .refused(id, ring: ring), &random)
+        case .requestStart(let id, let ring, _):
+            shown.insert(id)
+            insert(random.next() % 8 != 0 ? .start(id) : .refused(id, ring: ring), &random)
+        case .call(let own, let ring):
+            let call = random.next() % 2 == 0 ? own : id
+            insert(
+                random.next() % 4 != 0
+                    ? .called(own, ring: ring, as: call, content(4)) : .callFailed(own, ring: ring), &random)
+        case .abandonCall(let id):
+            outcomes += 1
+            shown.remove(id)
         case .end(let id, _): #expect(shown.remove(id) != nil, "only a call that is shown ends")
         case .fulfillAnswer, .failAnswer:
             #expect(isAnswering, "an answer ends once")
             isAnswering = false
             if case .fulfillAnswer(id) = action { isAnswered = true }
+        case .fulfillStart, .failStart:
+            #expect(isStarting, "a start ends once")
+            isStarting = false
+        case .startedConnecting(let id): tell("connecting", id, after: [])
+        case .connected(let id): tell("connected", id, after: ["connecting"])
         case .reportAgain(let id, _): #expect(shown.contains(id))
         case .reportNothing, .connect, .decline, .hangUp: break
         }
@@ -284,6 +377,12 @@ private final class RandomOrder {
 
     private func insert(_ event: Event, _ random: inout Numbers) {
         open.insert(event, at: Int(random.next() % UInt64(open.count + 1)))
+    }
+
+    private func tell(_ what: String, _ id: UUID, after former: [String]) {
+        #expect(id == own && shown.contains(id))
+        #expect(told == former)
+        told.append(what)
     }
 }
 

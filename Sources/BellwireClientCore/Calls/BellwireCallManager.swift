@@ -77,7 +77,14 @@ public final class BellwireCallManager: Sendable {
         _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
         push: Request.Push? = nil
     ) async throws(SignalingError) -> BellwireCall {
-        let callID = SignalingClient.makeCallID()
+        try await call(
+            SignalingClient.makeCallID(), users, media: media, timeout: timeout, extendedData: extendedData, push: push)
+    }
+
+    /// Calls users like `call(_:media:timeout:extendedData:push:)`, under a new id of the caller's own.
+    package func call(
+        _ callID: CallID, _ users: [UserID], media: String?, timeout: Int?, extendedData: String?, push: Request.Push?
+    ) async throws(SignalingError) -> BellwireCall {
         guard begin(.calling, .localCall, id: callID, to: users) else { throw Self.isBusy }
         let invite = Request.Invite(
             invitees: users, callID: callID, mode: policies.mode, timeout: timeout, media: media,

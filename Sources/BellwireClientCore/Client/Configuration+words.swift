@@ -15,7 +15,7 @@ extension SignalingClient.Configuration {
 
 extension UserID {
     /// - Throws: `badRequest` for a text that is not a user id.
-    init(word: String) throws(SignalingError) {
+    package init(word: String) throws(SignalingError) {
         guard let user = UserID(word) else {
             throw SignalingError(.badRequest, "user: a user id has 1 to 64 bytes of UTF-8, without control characters")
         }
