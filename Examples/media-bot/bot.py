@@ -1,14 +1,12 @@
 """A bot that answers calls and verifies the token for its room (docs/media.md). Python's standard library is enough.
-
 BELLWIRE=http://127.0.0.1:8080 python3 bot.py BOT SERVER-TOKEN-FILE WEBHOOK-SECRET-FILE LIVEKIT-KEY-FILE CERTIFICATE KEY
-
-A webhook tells the bot of its calls, on port PORT (8443) with HTTPS, and REST answers them."""
+A webhook tells the bot of its calls, at ADDRESS (127.0.0.1) and PORT (8443) with HTTPS, and REST answers them."""
 import base64, hashlib, hmac, json, os, ssl, sys, time  # noqa: E401
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-BOT, (TOKEN, WEBHOOK, LIVEKIT) = sys.argv[1], [open(path).read().split() for path in sys.argv[2:5]]
+BOT, (TOKEN, WEBHOOK, LIVEKIT) = sys.argv[1], [open(path).read().replace(":", " ", 1).split() for path in sys.argv[2:5]]
 
 
 def decoded(text: str) -> bytes:
@@ -20,7 +18,7 @@ def claims(token: str) -> dict:
     message, _, signature = token.rpartition(".")
     read = json.loads(decoded(message.split(".")[1]))
     expected = hmac.digest(LIVEKIT[1].encode(), message.encode(), hashlib.sha256)
-    if not hmac.compare_digest(expected, decoded(signature)) or read["iss"] != LIVEKIT[0].rstrip(":"):
+    if not hmac.compare_digest(expected, decoded(signature)) or read["iss"] != LIVEKIT[0]:
         raise ValueError("the token is not signed with this key")
     if not read["nbf"] <= time.time() < read["exp"]:
         raise ValueError("the token is not valid now")
@@ -32,9 +30,11 @@ def answer(call: str) -> dict:
     headers = {"Authorization": f"Bearer {TOKEN[0]}"}
     url, body = f"{os.environ['BELLWIRE']}/v1/calls/{call}/accept", json.dumps({"userID": BOT}).encode()
     try:
-        session = json.load(urlopen(Request(url, body, headers)))["mediaSession"]
+        session = json.load(urlopen(Request(url, body, headers))).get("mediaSession")
     except HTTPError as refusal:
         return {"call": call, "refused": json.load(refusal)["code"]}
+    if session is None:
+        return {"call": call, "refused": "noMedia"}  # no media server is named for the call's `media`
     read = claims(session["token"])
     return {"url": session["url"], "room": read["video"]["room"], "identity": read["sub"]}
 
@@ -53,7 +53,7 @@ class Receiver(BaseHTTPRequestHandler):
             print(json.dumps(answer(call["callID"])), flush=True)
 
 
-server = ThreadingHTTPServer(("", int(os.environ.get("PORT", 8443))), Receiver)
+server = ThreadingHTTPServer((os.environ.get("ADDRESS", "127.0.0.1"), int(os.environ.get("PORT", 8443))), Receiver)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(*sys.argv[5:7])
 server.socket = context.wrap_socket(server.socket, server_side=True)

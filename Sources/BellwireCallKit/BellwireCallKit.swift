@@ -532,6 +532,8 @@
             // left, any other call is declined.
             if let attempt = accepting[id] {
                 attempt.cancel()
+                // The accept does not go on waiting for the connection to bring the call.
+                for waiter in arrivals.removeValue(forKey: id) ?? [] { waiter.resume() }
                 guard await attempt.value else { return await decline(content) }
             }
             // The user hangs up while the invitation is under way, which a glare merge may turn into another call.

@@ -90,7 +90,9 @@ def start(stack: Stack, say: Say) -> None:
             user = next(line.split()[1] for line in status.splitlines() if line.startswith("Uid:"))
             assert user != "0", f"{service} runs as root"
     say("nothing runs as root")
-    names = {entry.split("=")[0] for entry in stack.inspect(stack.containers("coordinator")[0])["Config"]["Env"]}
+    # An entry without "=" is a variable that is not set here and that the image must not set either.
+    variables = stack.inspect(stack.containers("coordinator")[0])["Config"]["Env"]
+    names = {entry.split("=")[0] for entry in variables if "=" in entry}
     assert "BELLWIRE_GROUP" in names and "BELLWIRE_OTLP" not in names, names
     assert '"message":"coordinator starts"' in stack.compose("logs", "--no-color", "coordinator")
     say("a coordinator has the variables that are set here, no others, and the log of compose.json")

@@ -103,6 +103,7 @@ def test_each_bad_setting_is_named(tmp_path: Path, brokers: list[Broker]) -> Non
     limits = {"packet-size": "fail", "largest-message": "fail", "receive-maximum": "warn"}
     assert (status, found) == (2, limits | {"retained": "warn", "wrong-token": "warn"})
     assert "max_packet_size 393216" in checks["packet-size"]["mend"]
+    assert "max_packet_size 393216" in checks["largest-message"]["mend"]
     assert "retain_available false" in checks["retained"]["mend"]
     left: list[str] = []
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
@@ -184,6 +185,11 @@ def test_what_the_settings_lead_to_is_tried(tmp_path: Path, brokers: list[Broker
     assert "InvalidProviderToken" in checks["push-default-apns"]["seen"] and "no access token" in checks["push-default-fcm"]["seen"]
     _, checks = doctor("--config", str(config), "--deliver", "false")
     assert set(checks) & sent == {"push", "webhooks", "media"}, "other processes reach the servers"
+    settings = json.loads(config.read_text())
+    settings["serve"]["deliver"] = False
+    config.write_text(json.dumps(settings))
+    _, checks = doctor("--config", str(config))
+    assert set(checks) & sent == {"push", "webhooks", "webhook-app", "media"}, "gateways deliver, and coordinators do not"
     providers.close()
     config.write_text(json.dumps({"broker": brokers[0].url, "serve": {"webhooks": str(config)}}))
     _, checks = doctor("--config", str(config))

@@ -30,6 +30,11 @@ struct ConfigFile {
         command.configObjects.lazy.compactMap { values[$0]?[name] }.first ?? values[""]?[name]
     }
 
+    /// Returns the first of a command's objects that has the setting; nil when the setting stands outside.
+    func object(with name: String, of command: Command) -> String? {
+        command.configObjects.first { values[$0]?[name] != nil }
+    }
+
     /// Whether the file has the object of a command.
     func names(_ command: String) -> Bool { values[command] != nil }
 

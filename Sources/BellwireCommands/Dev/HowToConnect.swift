@@ -37,7 +37,7 @@ enum HowToConnect {
               curl http://127.0.0.1:\(gateway.port)/v1/calls -H "Authorization: Bearer $(cat \(gateway.tokenFile))" \\
                 -d '{"inviter":"shop","invitees":["bob"]}'
 
-            Ctrl-C stops everything.
+            Ctrl-C or SIGTERM stops everything.
             """
     }
 }

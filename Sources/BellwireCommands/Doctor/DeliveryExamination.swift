@@ -11,13 +11,15 @@ struct DeliveryExamination {
     private enum Bounds {
         /// The bound on a request to an endpoint or a media server, in milliseconds.
         static let request: Int64 = 10_000
-        /// The bound on all requests to providers, in milliseconds.
-        static let providers: Int64 = 60_000
+        /// The bound on the requests to a provider, in milliseconds.
+        static let provider: Int64 = 30_000
     }
 
     private static let command = "bellwire doctor"
 
     let arguments: Arguments
+    /// Whether servers are asked, or the files examined alone.
+    let reachesServers: Bool
 
     func checks() -> [Check] {
         section("webhooks", webhooks) + section("push", pushes) + section("media", media)
@@ -34,12 +36,17 @@ struct DeliveryExamination {
         }
     }
 
+    /// Whether the process with this settings file delivers. The objects of a settings file may differ in that.
+    private func delivers(_ option: String) throws(UsageError) -> Bool {
+        try DeliveryOptions.delivers(arguments, besides: option)
+    }
+
     // MARK: Webhooks and media servers
 
     /// A HEAD request changes nothing at an endpoint. Any answer shows that events would arrive.
     private func webhooks(_ file: String) throws -> [Check] {
         let settings = try WebhookDelivery.settings(file, Self.command)
-        guard try DeliveryOptions.delivers(arguments) else { return [] }
+        guard reachesServers, try delivers("webhooks") else { return [] }
         let sender = try DeliveryPlace.sender(
             trusting: settings.certificateAuthorityFile, flag: "--webhooks", file, command: Self.command)
         defer { sender.stop() }
@@ -54,7 +61,7 @@ struct DeliveryExamination {
 
     private func media(_ file: String) throws -> [Check] {
         let settings = try MediaDelivery.settings(file, Self.command)
-        guard try DeliveryOptions.delivers(arguments) else { return [] }
+        guard reachesServers, try delivers("media") else { return [] }
         let sender = try DeliveryPlace.sender(
             trusting: settings.certificateAuthorityFile, flag: "--media", file, command: Self.command)
         defer { sender.stop() }
@@ -86,17 +93,17 @@ struct DeliveryExamination {
 
     private func pushes(_ file: String) throws -> [Check] {
         let settings = try PushDelivery.settings(file, Self.command)
-        guard try DeliveryOptions.delivers(arguments) else { return [] }
+        guard reachesServers, try delivers("push") else { return [] }
         let sender = try PushDelivery.sender(settings, file, Self.command)
         defer { sender.stop() }
         let providers = PushProviders(settings)
-        let end = SystemClock.boot.milliseconds + Bounds.providers
         var number: UInt64 = 0
         return settings.apps.sorted { $0.key.string < $1.key.string }.flatMap { name, app in
             [PushPlatform.apns, .fcm, .webPush].filter(app.platforms.contains).map { platform in
                 number += 1
                 let check = "push-\(name)-\(platform.rawValue)"
                 guard platform != .webPush else { return .ok(check, "the key for Web Push can be used") }
+                let end = SystemClock.boot.milliseconds + Bounds.provider
                 let probe = PushProbe(name, platform, providers, sender, number: number, end: end)
                 return probe.check(named: check)
             }
@@ -168,7 +175,7 @@ private struct PushProbe {
                 return try meaning(of: verdict)
             }
         }
-        throw Failure(reason: "no answer of the provider within 60 s")
+        throw Failure(reason: "no answer of the provider within 30 s")
     }
 
     private func meaning(of verdict: PushVerdict) throws(Failure) -> String {

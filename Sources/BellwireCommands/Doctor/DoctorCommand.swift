@@ -31,8 +31,9 @@ package enum DoctorCommand {
         return try arguments.placing { try examine($0) }
     }
 
-    /// Returns all checks, for arguments with `options`.
-    static func checks(_ arguments: Arguments) throws -> [Check] {
+    /// Returns all checks, for arguments with `options`. `reachesServers`: whether endpoints, providers and media servers
+    /// are asked.
+    static func checks(_ arguments: Arguments, reachesServers: Bool = true) throws -> [Check] {
         let root = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:)).root
         let configurations = try configurations(arguments)
         // The mode comes first: opening the store makes its file private.
@@ -45,7 +46,7 @@ package enum DoctorCommand {
             checks += isOnly ? found : found.map { $0.named("\($0.name)@\(configuration.broker.name)") }
         }
         if let store { checks += StoreExamination(store).checks() + (mode.map { [$0] } ?? []) }
-        checks += DeliveryExamination(arguments: arguments).checks()
+        checks += DeliveryExamination(arguments: arguments, reachesServers: reachesServers).checks()
         return checks + CertificateExamination(arguments: arguments).checks()
     }
 

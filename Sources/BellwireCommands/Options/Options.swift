@@ -78,6 +78,13 @@ package struct Command {
             positionals: positionals)
     }
 
+    /// Returns the same command with other objects of a settings file.
+    func reading(_ objects: [String]) -> Command {
+        Command(
+            program: program, name: name, arguments: arguments, summary: summary, options: options,
+            positionals: positionals, configObjects: objects)
+    }
+
     /// Whether the command takes a settings file.
     var takesConfig: Bool { options.contains { $0.name == ConfigFile.option.name } }
 
@@ -101,7 +108,7 @@ package struct Command {
 /// The values of a command line: each value comes from the flag, the environment variable, the settings file of
 /// `--config`, or the default. An empty environment variable counts as not given.
 package struct Arguments {
-    let command: Command
+    private(set) var command: Command
     package let positionals: [String]
     private var given: [String: String] = [:]
     private var config: ConfigFile?
@@ -210,6 +217,14 @@ package struct Arguments {
             preconditionFailure("\(name) is not an option of \(command.name)")
         }
         return given[name] ?? environment(option) ?? config?.value(name, of: command)?.text ?? option.standard
+    }
+
+    /// Returns the same arguments, in which only the object of the settings file counts that has `name`.
+    func narrowed(to name: String) -> Arguments {
+        guard let object = config?.object(with: name, of: command) else { return self }
+        var narrowed = self
+        narrowed.command = command.reading([object])
+        return narrowed
     }
 
     /// Whether a flag without a value was given.

@@ -30,6 +30,11 @@ enum DeliveryOptions {
         try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
     }
 
+    /// Returns the same for the object of a settings file that has `option`.
+    static func delivers(_ arguments: Arguments, besides option: String) throws(UsageError) -> Bool {
+        try delivers(arguments.narrowed(to: option))
+    }
+
     /// Reads a settings file. Throws on a mistake in the file, so that the process does not start.
     /// - Parameter flag: the flag that names the file, with its dashes.
     static func settings<Settings>(

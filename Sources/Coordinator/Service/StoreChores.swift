@@ -45,7 +45,9 @@ struct StoreChores {
             context.disabledUsersReadAt = context.stopwatch()
             context.usersToKeepOut.formUnion(found.disabledUsers.subtracting(former ?? []))
             context.usersToKeepOut.formIntersection(found.disabledUsers)
-            return (former != found.disabledUsers, await keepOut())
+            // A user who was disabled just now does not wait behind the users of the first reading.
+            let new = former.map { found.disabledUsers.subtracting($0) } ?? []
+            return (former != found.disabledUsers, await keepOut(first: new))
         } catch {
             context.failed(error)
             return (false, [])
@@ -54,15 +56,18 @@ struct StoreChores {
 
     /// Signs out the users who were disabled, a bounded number at a time. The others, and users whom the store did not let
     /// sign out, follow after the next reading.
-    private func keepOut() async -> [OutboundMessage] {
+    private func keepOut(first: Set<UserID>) async -> [OutboundMessage] {
         let service = BatchService(context)
-        do throws(StoreError) {
-            for user in context.usersToKeepOut.sorted().prefix(ServiceBounds.signOutsPerReading) {
+        let users = first.sorted() + context.usersToKeepOut.subtracting(first).sorted()
+        for user in users.prefix(ServiceBounds.signOutsPerReading) {
+            do throws(StoreError) {
                 try await service.keepOut(user)
                 context.usersToKeepOut.remove(user)
+            } catch {
+                context.failed(error)
+                // A call of one user that could not be told holds up no other user.
+                guard error.code == .unsettled else { break }
             }
-        } catch {
-            context.failed(error)
         }
         return service.takeOutbound()
     }

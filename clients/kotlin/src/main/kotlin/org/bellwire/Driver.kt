@@ -192,6 +192,8 @@ internal class Driver(
         if (isStopped) return
         // The loop's timers may have stood still while the device slept; the clock tells.
         asked?.takeIf { it.until <= loop.now }?.let(::giveUp)
+        // A question that began over the former network may hang: the last token opens the connection at once.
+        if (connection == null && token != null) asked?.let(::giveUp)
         if (retry != null) {
             retry?.cancel()
             attempt()
@@ -366,6 +368,17 @@ internal class Driver(
         question.answer(result)
     }
 
+    /** The connection stays until the provider has answered: the device is reached meanwhile. */
+    private fun renewSession() {
+        if (settings.token == null) return reopen()
+        val number = current
+        askForToken { result ->
+            // A provider that fails is not asked again for this connection.
+            (result.getOrNull() ?: token)?.let { unusedToken = it to loop.now }
+            if (number == current && connection != null) reopen()
+        }
+    }
+
     private fun renewToken() {
         val number = current
         askForToken { result ->
@@ -422,7 +435,7 @@ internal class Driver(
                 }
                 is Action.Refuse -> host.refused(action.callID)
                 // The connection must not end within this turn: the following actions belong to the current connection.
-                is Action.RenewSession -> loop.post { if (!isStopped && connection != null) reopen() }
+                is Action.RenewSession -> loop.post { if (!isStopped && connection != null) renewSession() }
                 is Action.EndTakenOver -> loop.post {
                     closeConnection()
                     lost(ConnectionFailure(TAKEN_OVER, isTakenOver = true))
