@@ -42,7 +42,7 @@ def blocks() -> list[Block]:
 
 BLOCKS = blocks()
 SHELL = ("sh", "console")
-CHECKED_ELSEWHERE = {"kotlin": "test_kotlin_listings.py", "erlang": "test_emqx_recipe.py"}
+CHECKED_ELSEWHERE = {"kotlin": "test_kotlin_listings.py", "java": "test_kotlin_listings.py", "erlang": "test_emqx_recipe.py"}
 
 
 def of(*languages: str) -> pytest.MarkDecorator:
