@@ -88,8 +88,9 @@ class Broker:
         self.tap.connect(self.port)
 
     def reload(self) -> None:
-        """SIGHUP."""
+        """SIGHUP. mosquitto opens its ports before it catches the signal, which would end it."""
         assert self._child is not None
+        wait_until(lambda: self._child is not None and catches(self._child.pid, signal.SIGHUP), 10, "mosquitto catches SIGHUP")
         self._child.signal(signal.SIGHUP)
 
     @property
@@ -127,3 +128,10 @@ class Broker:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process handles the signal by itself."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(caught >> (number - 1) & 1)
