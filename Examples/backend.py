@@ -40,6 +40,7 @@ class Webhooks(BaseHTTPRequestHandler):
 
 def happened(event: dict) -> None:
     data = event["data"]
+    if data.get("call", {}).get("inviter") != "shop": return  # another backend's call, or a call of phones
     for change in data.get("changes", []): print(event["type"], change["userID"], change["state"], flush=True)
     if any(change["state"] == "accepted" and change["userID"] != "shop" for change in data.get("changes", [])):
         rest(f"/calls/{data['callID']}/end", userID="shop", reason="done")
