@@ -43,7 +43,7 @@ class Program:
         return self._output.read_text().splitlines()
 
     def says(self, line: str) -> None:
-        wait_until(lambda: line in self.lines(), 15, f"{line}: {self._output.read_text()}")
+        wait_until(lambda: line in self.lines(), 15, lambda: f"{line}: {self._output.read_text()}")
 
     def ends(self) -> None:
         assert self._child.wait(15) == 0, self._output.read_text()

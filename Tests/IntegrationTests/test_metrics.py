@@ -96,7 +96,7 @@ def test_what_is_live_in_the_deployment_is_counted(deploy: Deploy, tmp_path: Pat
         return [tuple(service.metrics().get(name) for name in names) for service in world.services]
 
     def shows(*expected: float | None) -> None:
-        wait_until(lambda: counts() == [expected] * 2, 12, f"both coordinators count {expected}, and not {counts()}")
+        wait_until(lambda: counts() == [expected] * 2, 12, lambda: f"both count {expected}, and not {counts()}")
 
     try:
         alice, bob, carol = world.phones("alice", "bob", "carol")

@@ -85,7 +85,9 @@ class Party:
             told = [line["parameter"] for line in self.app.told(path)]
             return [p for p in told if all(p.get(key) == value for key, value in fields.items())]
 
-        wait_until(lambda: len(matching()) >= count, timeout, f"{self.name} is told {path} {fields}: {self.app.told()}")
+        wait_until(
+            lambda: len(matching()) >= count, timeout, lambda: f"{self.name} is told {path} {fields}: {self.app.told()}"
+        )
         return matching()[count - 1]
 
     def notifications(self, call: str) -> list[str]:

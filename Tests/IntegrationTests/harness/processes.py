@@ -61,13 +61,14 @@ def listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_until(condition: Callable[[], Value | None], timeout: float, what: str, every: float = 0.005) -> Value:
-    """The first true value of `condition`; an assertion failure naming `what` after `timeout` seconds."""
+def wait_until(condition: Callable[[], Value | None], timeout: float, what: str | Callable[[], str], every: float = 0.005) -> Value:
+    """The first true value of `condition`; an assertion failure naming `what` after `timeout` seconds. A function as
+    `what` is called at the failure, so that the message tells the state at that time."""
     deadline = time.monotonic() + timeout
     while True:
         if value := condition():
             return value
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what if isinstance(what, str) else what()}"
         time.sleep(every)
 
 

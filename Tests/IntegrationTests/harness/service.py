@@ -31,7 +31,7 @@ def lab() -> str:
 
 
 def run(
-    *arguments: str, program: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 10
+    *arguments: str, program: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program, `bellwire` by default, to its end. The folder is empty, since the default store is a file in the
     folder."""

@@ -27,7 +27,7 @@ class Telephone:
 
     def says(self, line: str) -> None:
         said = self._output
-        wait_until(lambda: line in said.read_text().splitlines(), self._patience, f"{line}: {said.read_text()}")
+        wait_until(lambda: line in said.read_text().splitlines(), self._patience, lambda: f"{line}: {said.read_text()}")
 
     def press_enter(self) -> None:
         assert self._process.stdin
