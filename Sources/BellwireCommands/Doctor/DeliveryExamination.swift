@@ -98,14 +98,14 @@ struct DeliveryExamination {
         defer { sender.stop() }
         let providers = PushProviders(settings)
         var number: UInt64 = 0
-        return settings.apps.sorted { $0.key.string < $1.key.string }.flatMap { name, app in
-            [PushPlatform.apns, .fcm, .webPush].filter(app.platforms.contains).map { platform in
+        return try settings.apps.sorted { $0.key.string < $1.key.string }.flatMap { name, app in
+            try [PushPlatform.apns, .fcm, .webPush].filter(app.platforms.contains).map { platform in
                 number += 1
                 let check = "push-\(name)-\(platform.rawValue)"
                 guard platform != .webPush else { return .ok(check, "the key for Web Push can be used") }
                 let end = SystemClock.boot.milliseconds + Bounds.provider
-                let probe = PushProbe(name, platform, providers, sender, number: number, end: end)
-                return probe.check(named: check)
+                let single = SinglePush(providers: providers, sender: sender, end: end) { WallTime.now.milliseconds }
+                return try PushProbe(name, platform, single).check(named: check, number: number)
             }
         }
     }
@@ -116,78 +116,38 @@ struct DeliveryExamination {
 private struct PushProbe {
     /// Reasons by which APNs refuses the app and not the device token.
     private static let appReasons = ["BadTopic", "MissingTopic", "TopicDisallowed"]
+    private static let mend =
+        "check the keys and the app in the file of --push, and the way to the provider (docs/push.md)"
 
-    private let providers: PushProviders
-    private let sender: HTTPSender
-    private let push: OutgoingPush
-    private let number: UInt64
-    private let end: Int64
+    let push: OutgoingPush
+    let single: SinglePush
 
-    init(
-        _ app: AppName, _ platform: PushPlatform, _ providers: PushProviders, _ sender: HTTPSender, number: UInt64,
-        end: Int64
-    ) {
+    init(_ app: AppName, _ platform: PushPlatform, _ single: SinglePush) {
         let device = DeviceAddress(userID: UserID("doctor")!, deviceID: DeviceID("doctor")!)
         let key = PushRegistration.Key(device, app, platform)
         let token = String(repeating: "0", count: 64)
         let registration = PushRegistration(key, target: .token(token), digest: "", since: 0)
         push = OutgoingPush(registration, PushContent(testAt: WallTime.now.milliseconds), invitation: 0)
-        self.providers = providers
-        self.sender = sender
-        self.number = number
-        self.end = end
+        self.single = single
     }
 
-    func check(named name: String) -> Check {
-        let mend = "check the keys and the app in the file of --push, and the way to the provider (docs/push.md)"
-        do throws(Failure) {
-            return .ok(name, try taken())
-        } catch {
-            return .fail(name, error.reason, mend: mend)
+    func check(named name: String, number: UInt64) throws -> Check {
+        switch try single.send(push, number: number) {
+        case .answered(let verdict) where takesCredentials(verdict): .ok(name, "the provider takes the credentials")
+        case .answered(let verdict): .fail(name, "the provider answers: \(Self.text(of: verdict))", mend: Self.mend)
+        case .refused(let reason), .failed(let reason): .fail(name, reason, mend: Self.mend)
         }
     }
 
-    private struct Failure: Error {
-        let reason: String
-    }
-
-    /// Returns the provider's answer when the provider takes the credentials.
-    private func taken() throws(Failure) -> String {
-        var push = push
-        var id = number << 32
-        while SystemClock.boot.milliseconds < end {
-            id += 1
-            let now = WallTime.now.milliseconds
-            switch providers.prepare(push, id: id, now: now, wall: .now) {
-            case .refused(let reason), .again(_, let reason): throw Failure(reason: reason)
-            case .waitForToken(let request):
-                guard let request, let answer = sender.answer(to: request, before: end) else { break }
-                if case .failed(_, let reason)? = providers.tokenAnswered(answer, now: now) {
-                    throw Failure(reason: "no access token: \(reason)")
-                }
-            case .send(let request):
-                guard let answer = sender.answer(to: request, before: end) else { break }
-                let verdict = providers.verdict(of: answer, for: push, now: now, wall: .now)
-                if case .newToken = verdict.step {
-                    push.hasNewToken = true
-                    continue
-                }
-                return try meaning(of: verdict)
-            }
-        }
-        throw Failure(reason: "no answer of the provider within 30 s")
-    }
-
-    private func meaning(of verdict: PushVerdict) throws(Failure) -> String {
+    private func takesCredentials(_ verdict: PushVerdict) -> Bool {
+        guard let status = verdict.status, status < 500, status != 429 else { return false }
         let reason = verdict.reason ?? ""
-        let seen = [verdict.status.map { "status \($0)" }, verdict.reason].compactMap(\.self).joined(separator: ", ")
         // FCM answers so for a token of another app: the credentials are good.
         let isOfOtherSender = reason.contains("SENDER_ID_MISMATCH")
-        let isRefused =
-            verdict.status == nil || [401, 403].contains(verdict.status) && !isOfOtherSender
-            || verdict.status.map { $0 >= 500 || $0 == 429 } ?? false
-            || Self.appReasons.contains(where: reason.contains)
-        if isRefused { throw Failure(reason: "the provider answers: \(seen)") }
-        return "the provider takes the credentials"
+        return (isOfOtherSender || ![401, 403].contains(status)) && !Self.appReasons.contains(where: reason.contains)
+    }
+
+    private static func text(of verdict: PushVerdict) -> String {
+        [verdict.status.map { "status \($0)" }, verdict.reason].compactMap(\.self).joined(separator: ", ")
     }
 }

@@ -81,30 +81,13 @@ struct PushTest {
         guard registration.key.platform != .apnsVoIP else {
             return "not sent: a push for calls must show a call"
         }
-        var push = OutgoingPush(registration, PushContent(testAt: try now()), invitation: 0)
-        var id = number << 32
-        while SystemClock.boot.milliseconds < end {
-            id += 1
-            switch providers.prepare(push, id: id, now: try now(), wall: .now) {
-            case .refused(let reason): return "refused: \(reason)"
-            case .again(_, let reason): return "failed: \(reason)"
-            case .waitForToken(let request):
-                guard let request else { return "failed: no token of the provider" }
-                guard let answer = sender.answer(to: request, before: end) else { continue }
-                if case .failed(_, let reason)? = providers.tokenAnswered(answer, now: try now()) {
-                    return "failed: \(reason)"
-                }
-            case .send(let request):
-                guard let answer = sender.answer(to: request, before: end) else { continue }
-                let verdict = providers.verdict(of: answer, for: push, now: try now(), wall: .now)
-                if case .newToken = verdict.step {
-                    push.hasNewToken = true
-                    continue
-                }
-                return try told(verdict, registration)
-            }
+        let push = OutgoingPush(registration, PushContent(testAt: try now()), invitation: 0)
+        let single = SinglePush(providers: providers, sender: sender, end: end, now: now)
+        switch try single.send(push, number: number) {
+        case .answered(let verdict): return try told(verdict, registration)
+        case .refused(let reason): return "refused: \(reason)"
+        case .failed(let reason): return "failed: \(reason)"
         }
-        return "failed: no answer"
     }
 
     private func told(_ verdict: PushVerdict, _ registration: PushRegistration) throws -> String {
