@@ -33,9 +33,12 @@ extension BatchService {
     }
 
     private func deliverReplies(_ decision: borrowing Decision, _ call: Call?) {
-        for var reply in decision.replies {
-            if reply.media != .none, let call { addMediaSession(to: &reply, of: call) }
-            deliverReply(reply)
+        for reply in decision.replies {
+            guard let call, mayHaveMediaSession(reply) else {
+                deliverReply(reply)
+                continue
+            }
+            deliverReply(withMediaSession(reply, of: call))
         }
         for passed in decision.signals {
             let payload = DownMessage.signal(passed.signal).encoded()

@@ -4,9 +4,15 @@ import SignalingProtocol
 /// Adds media sessions to responses and welcomes (docs/protocol.md, Media sessions). A session is made here, from the
 /// call as the call is now, and stands in no other message and in no record.
 extension BatchService {
-    /// Adds the media session of the device, if the device may have a session.
-    func addMediaSession(to reply: inout Reply, of call: Call) {
-        guard case .response(let id, .success(var success)) = reply.content else { return }
+    /// Whether a media session is looked for. A reply is large, and is not copied without a media server.
+    func mayHaveMediaSession(_ reply: borrowing Reply) -> Bool {
+        reply.media == .required || reply.media == .optional && context.mediaSession != nil
+    }
+
+    /// Returns the reply with the media session of the device, if the device may have a session.
+    func withMediaSession(_ reply: Reply, of call: Call) -> Reply {
+        guard case .response(let id, .success(var success)) = reply.content else { return reply }
+        var reply = reply
         if let session = mediaSession(of: reply.device, in: call) {
             success.mediaSession = session
             reply.content = .response(id, .success(success))
@@ -15,6 +21,7 @@ extension BatchService {
             // Another request of the batch has changed the call, or no token could be made.
             reply.content = .response(id, .failure(.unavailable))
         }
+        return reply
     }
 
     /// Returns the media sessions of a device that came online, in the order of the calls.
