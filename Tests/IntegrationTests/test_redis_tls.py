@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness import UNLIMITED, Deploy, RedisServer, run, talk, wait_until
+from harness.cancelled_calls import CancelledCalls
 from harness.credentials import make_certificates
+from harness.redis_cluster import RedisCluster
+from harness.sentinels import SentinelFleet
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +68,38 @@ def test_a_server_without_tls_is_named(server: RedisServer, certificates: Path) 
     assert refused.returncode != 0 and "127.0.0.1" in refused.stderr, refused
     refused = run("serve", "--store", "rediss-sentinel://u:secret@a,a/m")
     assert refused.returncode == 64 and "a:26379 stands twice" in refused.stderr and "secret" not in refused.stderr
+
+
+@pytest.mark.parametrize("kind", [SentinelFleet, RedisCluster])
+def test_a_failover_among_servers_with_tls_loses_no_answered_call(
+    deploy: Deploy, certificates: Path, tmp_path: Path, kind: type[SentinelFleet] | type[RedisCluster]
+) -> None:
+    """`rediss-sentinel://` and `rediss-cluster://`: sentinels, masters and the servers that become known later are asked
+    with TLS, and all are checked against `--redis-ca`."""
+    fleet = kind(tmp_path / "redis", certificates=certificates)
+    try:
+        refused = run("webhooks", "list", "--store", fleet.url)
+        assert refused.returncode != 0 and "is not to be trusted" in refused.stderr, refused
+        world = deploy(2, store=fleet.url, redis_ca=str(certificates / "ca.crt"), redis_wait_replicas="1", **UNLIMITED)
+        load = CancelledCalls(world)
+        try:
+            wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
+            dead = fleet.master() if isinstance(fleet, SentinelFleet) else fleet.servers[0]
+            assert dead is not None
+            dead.kill()
+            if isinstance(fleet, RedisCluster):
+                wait_until(lambda: len(set(fleet.masters()) - {dead}) == 3, 30, "all servers know another master")
+            else:
+                wait_until(lambda: fleet.master() not in (None, dead), 30, "the sentinels name another master")
+            # A master of the cluster refuses writes until a replica follows.
+            dead.start()
+            count = len(load.answered)
+            wait_until(lambda: len(load.answered) > count + 50, 30, "calls go on")
+        finally:
+            load.stop()
+        assert load.refusals <= {"unavailable"}
+        for alice, call in load.answered:
+            assert alice.ok("call.get", callID=call)["call"]["state"] == "ended", call
+        world.close()
+    finally:
+        fleet.stop()

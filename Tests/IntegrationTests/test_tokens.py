@@ -269,9 +269,10 @@ def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(own_broker:
     device.client.unsubscribe(f"{down}/d0")
     assert device.subscribe(f"{down}/d99", f"{down}/d98", down) == ["Granted QoS 1", REFUSED, "Granted QoS 1"]
     other = Attempt(own_broker, "other/phone", "other", own_broker.token("other"))
+    # At once: a user may ask for 1,000 filters a second, and a slow machine would keep this pace.
     for n in range(20):
         device.client.subscribe([(f"{down}/{n}-{m}", 1) for m in range(1_000)])
-        assert other.subscribe(f"{ROOT}/down/other") == ["Granted QoS 1"]
+    assert other.subscribe(f"{ROOT}/down/other") == ["Granted QoS 1"]
     assert farewell(device)[0] == "flooding"
     other.close()
 

@@ -133,9 +133,11 @@ private struct PushProbe {
 
     func check(named name: String, number: UInt64) throws -> Check {
         switch try single.send(push, number: number) {
-        case .answered(let verdict) where takesCredentials(verdict): .ok(name, "the provider takes the credentials")
-        case .answered(let verdict): .fail(name, "the provider answers: \(Self.text(of: verdict))", mend: Self.mend)
-        case .refused(let reason), .failed(let reason): .fail(name, reason, mend: Self.mend)
+        case .answered(let verdict) where takesCredentials(verdict):
+            return .ok(name, "the provider takes the credentials")
+        case .answered(let verdict):
+            return .fail(name, "the provider answers: \(Self.text(of: verdict))", mend: Self.mend)
+        case .refused(let reason), .failed(let reason): return .fail(name, reason, mend: Self.mend)
         }
     }
 

@@ -1,4 +1,4 @@
-import CallStore
+import CallCore
 import Delivery
 import HTTPSending
 import SignalingProtocol

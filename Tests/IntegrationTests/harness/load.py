@@ -6,9 +6,18 @@ import random
 import threading
 import time
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 from .device import Device
+
+
+class Ring(NamedTuple):
+    """A phone that rang."""
+
+    began: float
+    """When the invite was sent, by `time.monotonic()`."""
+    seconds: float
+    """The time from the invite to the ring."""
 
 
 class Load:
@@ -16,14 +25,16 @@ class Load:
     the service refuses the call, or when the call does not end within the resends that the protocol asks of a
     client."""
 
-    def __init__(self, broker: Any, pairs: int, pause: float = 0.05) -> None:
+    def __init__(self, broker: Any, pairs: int, pause: float = 0.05, qos: int = 1) -> None:
         """`broker`: a harness.Broker, or another object with a broker's address. `pause`: seconds between a pair's
-        calls."""
+        calls. `qos`: that of the phones' messages and subscriptions."""
         self.calls = 0
+        self.rings: list[Ring] = []
         self.call_ids: list[str] = []
         self.failures: list[str] = []
         self._broker = broker
         self._pause = pause
+        self._qos = qos
         self._times: list[float] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -58,8 +69,8 @@ class Load:
 
     def _run(self, number: int) -> None:
         try:
-            caller = Device(self._broker, f"load-{number}-a").connect()
-            callee = Device(self._broker, f"load-{number}-b").connect()
+            caller = Device(self._broker, f"load-{number}-a", qos=self._qos).connect()
+            callee = Device(self._broker, f"load-{number}-b", qos=self._qos).connect()
             turn = 0
             # The pairs start at different moments.
             self._stop.wait(random.uniform(0, self._pause))
@@ -92,5 +103,6 @@ class Load:
                 callee.expect("call.cancelled", call, 20)
         with self._lock:
             self._times.append(ring.at - began)
+            self.rings.append(Ring(began, ring.at - began))
             self.calls += 1
             self.call_ids.append(call)

@@ -11,6 +11,14 @@ from pathlib import Path
 from .processes import Child, free_port, wait_until
 
 
+def tls_settings(port: int, certificates: Path) -> list[tuple[str, str]]:
+    """The settings of a server or a sentinel with TLS, also to other servers. The servers of a cluster ask each other for
+    a certificate of a client."""
+    names = {"cert": "broker.crt", "key": "broker.key", "client-cert": "coordinator.crt", "client-key": "coordinator.key", "ca-cert": "ca.crt"}
+    files = [(f"tls-{kind}-file", str(certificates / name)) for kind, name in names.items()]
+    return [("tls-port", str(port)), ("tls-auth-clients", "no"), ("tls-replication", "yes"), *files]
+
+
 class RedisServer:
     """Keeps all answered writes over `kill` and `start`, since the operating system has the written data. `appendfsync`
     decides only when the machine itself dies, and no test can see that; but every test would see a disk that is slow
@@ -37,14 +45,15 @@ class RedisServer:
             "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", maxmemory_policy,
             *arguments,
         ]  # fmt: skip
-        if replica_of is not None:
-            self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.port)]
+        self.service_port = self.port
+        """The port at which clients and other servers are to connect: that with TLS, if there are certificates."""
         if certificates is not None:
             # The port without TLS stays, for `command`.
-            self.tls_port = free_port()
-            self._arguments += ["--tls-port", str(self.tls_port), "--tls-auth-clients", "no"]
-            for option, name in (("cert", "broker.crt"), ("key", "broker.key"), ("ca-cert", "ca.crt")):
-                self._arguments += [f"--tls-{option}-file", str(certificates / name)]
+            self.service_port = self.tls_port = free_port()
+            for setting in tls_settings(self.tls_port, certificates):
+                self._arguments += [f"--{setting[0]}", setting[1]]
+        if replica_of is not None:
+            self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.service_port)]
         self._child: Child | None = None
         if start:
             self.start()

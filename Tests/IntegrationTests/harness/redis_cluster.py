@@ -13,37 +13,51 @@ SLOTS = 16_384
 
 
 class RedisCluster:
-    """Three masters, each with a replica. `node_timeout` is in milliseconds."""
+    """Three masters, each with a replica. `node_timeout` is in milliseconds. With `certificates` all of them talk TLS."""
 
     def __init__(
-        self, directory: Path, node_timeout: int = 1_000, env: Sequence[Mapping[str, str] | None] = (None,) * 6
+        self,
+        directory: Path,
+        node_timeout: int = 1_000,
+        env: Sequence[Mapping[str, str] | None] = (None,) * 6,
+        certificates: Path | None = None,
     ) -> None:
         self._directory = directory
+        self._certificates = certificates
         self._arguments = [
             "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
             "--cluster-node-timeout", str(node_timeout), "--repl-diskless-sync-delay", "0",
         ]  # fmt: skip
+        if certificates is not None:
+            self._arguments += ["--tls-cluster", "yes"]
         self.servers = [self._server(f"node{number}", env[number]) for number in range(6)]
         self._run("create", *(self._name(server) for server in self.servers), "--cluster-replicas", "1", "--cluster-yes")
         wait_until(self._is_whole, 30, "all servers know the whole cluster")
 
     def _server(self, name: str, env: Mapping[str, str] | None = None) -> RedisServer:
-        return RedisServer(self._directory / name, arguments=[*self._arguments, "--cluster-port", str(free_port())], env=env)
+        arguments = [*self._arguments, "--cluster-port", str(free_port())]
+        return RedisServer(self._directory / name, arguments=arguments, env=env, certificates=self._certificates)
 
     @staticmethod
     def _name(server: RedisServer) -> str:
-        return f"127.0.0.1:{server.port}"
+        return f"127.0.0.1:{server.service_port}"
 
     @property
     def url(self) -> str:
-        return "redis-cluster://" + ",".join(self._name(server) for server in self.servers[:3])
+        scheme = "redis-cluster" if self._certificates is None else "rediss-cluster"
+        return f"{scheme}://" + ",".join(self._name(server) for server in self.servers[:3])
+
+    @property
+    def _cli(self) -> list[str]:
+        tls = [] if self._certificates is None else ["--tls", "--cacert", str(self._certificates / "ca.crt")]
+        return ["redis-cli", *tls, "--cluster"]
 
     def _run(self, *arguments: str) -> None:
-        done = subprocess.run(["redis-cli", "--cluster", *arguments], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, text=True)
+        done = subprocess.run([*self._cli, *arguments], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, text=True)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
     def _agree(self) -> bool:
-        check = ["redis-cli", "--cluster", "check", self._name(self.servers[0])]
+        check = [*self._cli, "check", self._name(self.servers[0])]
         return subprocess.run(check, capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0
 
     def _is_whole(self) -> bool:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from .processes import Child, free_port, wait_until
-from .redis import RedisServer
+from .redis import RedisServer, tls_settings
 
 NAME = "calls"
 """The sentinels' name for the master."""
 
 
 class Sentinel:
-    def __init__(self, directory: Path, master: RedisServer) -> None:
+    def __init__(self, directory: Path, master: RedisServer, certificates: Path | None = None) -> None:
         directory.mkdir(parents=True)
-        self.port = free_port()
+        self.port = self.service_port = free_port()
+        secure = ""
+        if certificates is not None:
+            self.service_port = free_port()
+            secure = "".join(f"{name} {value}\n" for name, value in tls_settings(self.service_port, certificates))
         self._configuration = directory / "sentinel.conf"
         self._log = directory / "sentinel.log"
         self._configuration.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n"
-            f"sentinel monitor {NAME} 127.0.0.1 {master.port} 2\n"
+            f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n{secure}"
+            f"sentinel monitor {NAME} 127.0.0.1 {master.service_port} 2\n"
             f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 4000\n"
         )
         self._child: Child | None = None
@@ -53,24 +57,28 @@ class Sentinel:
 
 
 class SentinelFleet:
-    """A master with two replicas, and three sentinels. A write needs a replica (`min-replicas-to-write 1`)."""
+    """A master with two replicas, and three sentinels. A write needs a replica (`min-replicas-to-write 1`). With
+    `certificates` all of them talk TLS."""
 
-    def __init__(self, directory: Path) -> None:
-        self.servers = [RedisServer(directory / "redis-1")]
-        self.servers += [RedisServer(directory / f"redis-{n}", replica_of=self.servers[0]) for n in (2, 3)]
+    def __init__(self, directory: Path, certificates: Path | None = None) -> None:
+        self.servers = [RedisServer(directory / "redis-1", certificates=certificates)]
+        self.servers += [
+            RedisServer(directory / f"redis-{n}", replica_of=self.servers[0], certificates=certificates) for n in (2, 3)
+        ]
         for server in self.servers:
             server.command("CONFIG", "SET", "min-replicas-to-write", "1")
             server.command("CONFIG", "SET", "repl-diskless-sync-delay", "0")
         wait_until(lambda: self.servers[0].command("INFO", "replication").count(b"state=online") == 2, 20, "both replicas follow")
-        self.sentinels = [Sentinel(directory / f"sentinel-{n}", self.servers[0]) for n in (1, 2, 3)]
+        self.sentinels = [Sentinel(directory / f"sentinel-{n}", self.servers[0], certificates) for n in (1, 2, 3)]
         for sentinel in self.sentinels:
             wait_until(lambda sentinel=sentinel: sentinel.knows(2, 3), 20, "each sentinel knows the others and both replicas")
-        self.url = "redis-sentinel://" + ",".join(f"127.0.0.1:{s.port}" for s in self.sentinels) + f"/{NAME}"
+        scheme = "redis-sentinel" if certificates is None else "rediss-sentinel"
+        self.url = f"{scheme}://" + ",".join(f"127.0.0.1:{s.service_port}" for s in self.sentinels) + f"/{NAME}"
 
     def master(self) -> RedisServer | None:
         """The server that all living sentinels name."""
         named = {port for sentinel in self.sentinels if (port := sentinel.master())}
-        return next((server for server in self.servers if {server.port} == named), None)
+        return next((server for server in self.servers if {server.service_port} == named), None)
 
     def stop(self) -> None:
         for process in self.sentinels:
