@@ -101,8 +101,7 @@ import Testing
                 "Delivery/Traces/SpanWorker.swift": 1,  // the times of spans
                 "Delivery/Workers/Deliverer.swift": 1,  // signatures
                 "Delivery/Workers/Pusher.swift": 1,  // tokens, expiries
-                "BellwireCommands/Push/PushTest.swift": 2,  // the same
-                "BellwireCommands/Doctor/DeliveryExamination.swift": 2,  // the same
+                "BellwireCommands/Push/SinglePush.swift": 2,  // the same
                 "Gateway/BearerCheck.swift": 3,  // whether a token has ended; tokens that are made
                 "BellwireBrokerAuth/Plugin.swift": 5,  // whether a token has ended
                 "BellwireCommands/Options/RefusalCause.swift": 1, "BellwireCommands/Tokens/TokenCommand.swift": 1,
