@@ -117,7 +117,7 @@ def test_only_an_administrator_gets_in(page: AdminPage, gateway: Gateway) -> Non
 
 
 def test_a_token_that_ends_leads_back_to_the_start(page: AdminPage, gateway: Gateway) -> None:
-    page.sign_in(gateway.make_token("olivia", 10, role="admin"))
+    page.sign_in(gateway.make_token("olivia", 20, role="admin"))
     page.find("link", "Audit log")
 
     def ended() -> bool:
@@ -125,7 +125,7 @@ def test_a_token_that_ends_leads_back_to_the_start(page: AdminPage, gateway: Gat
             page.press("Refresh")
         return "expired" in page.notices()
 
-    wait_until(ended, 20, "the token has ended")
+    wait_until(ended, 40, "the token has ended")
     page.find("button", "Sign in")
 
 

@@ -1,4 +1,4 @@
-"""`/metrics` of coordinators and gateways (docs/deployment.md, Metrics)."""
+"""`/metrics` of coordinators and gateways (docs/operations.md)."""
 
 from __future__ import annotations
 

@@ -98,14 +98,14 @@ def test_ringing_that_is_over_is_not_tried_again(push: Pushing) -> None:
     bobs = [push.sleeper("bob", platform) for platform in KINDS]
     for bob in bobs:
         push.providers.always(bob.only, Reply(500))
-    calls = call_all(push, bobs, timeout=2)
+    calls = call_all(push, bobs, timeout=3)
     for target, call in calls:
         push.providers.expect(target, "ring", call, taken=False)
-    end = time.monotonic() + 2.4
-    time.sleep(4.5)
+    end = time.monotonic() + 3.4
+    time.sleep(5.5)
     for target, call in calls:
         rings = attempts(push, target, call)
-        assert len(rings) >= 3
+        assert len(rings) >= 2, "tried again, after 0.2 s"
         assert all(ring.at < end for ring in rings), target.platform
         push.providers.always(target, None)
     for target, call in calls:

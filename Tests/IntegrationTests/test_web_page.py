@@ -313,6 +313,7 @@ def test_both_call_each_other_at_once(world: World, open_page: OpenPage) -> None
 # Several
 
 
+@pytest.mark.timeout(240)
 def test_three_in_a_call_and_one_leaves(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page)
     carol = open_page(world.user("carol"))

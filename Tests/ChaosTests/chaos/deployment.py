@@ -11,6 +11,9 @@ from typing import Any
 
 from harness import UNLIMITED, Broker, Child, RedisServer, Service, lab
 
+from .cable import Cable
+
+
 class _NoTap:
     """The harness records all traffic for its tests. In a chaos run the devices record the traffic, and a long run must
     not keep all traffic in memory."""
@@ -55,6 +58,8 @@ class Deployment:
             # ids.
             shutil.rmtree(directory / part, ignore_errors=True)
         self.brokers = [self._make_broker(directory / name) for name in names]
+        # Coordinators are cut off from one broker of several. Phones connect to the brokers themselves.
+        self.cables = [Cable(broker.port, directory) for broker in self.brokers] if brokers > 1 else []
         self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
         url = self.redis.url if self.redis else "sqlite"
         flags: dict[str, Any] = self._flags() | {"webhooks": str(webhooks)}
@@ -62,7 +67,7 @@ class Deployment:
             flags["fault"] = fault
         self.coordinators = [
             Service(
-                ",".join(broker.url for broker in self.brokers),
+                ",".join(end.url for end in self.cables or self.brokers),
                 directory / "coordinators",
                 store=url,
                 name=f"coordinator-{number + 1}",
@@ -88,6 +93,8 @@ class Deployment:
     def start(self) -> None:
         for broker in self.brokers:
             broker.start()
+        for cable in self.cables:
+            cable.start()
         if self.redis:
             self.redis.start()
         for coordinator in self.coordinators:
@@ -118,6 +125,8 @@ class Deployment:
             if coordinator.running:
                 os.kill(coordinator.pid, signal.SIGCONT)
                 coordinator.stop()
+        for cable in self.cables:
+            cable.stop()
         for broker in self.brokers:
             broker.stop()
         if self.redis:

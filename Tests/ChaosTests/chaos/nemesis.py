@@ -57,7 +57,7 @@ class Nemesis:
             (6, self._trouble_network),
         ]
         if len(deployment.brokers) > 1:
-            self._faults.append((4, self._freeze_broker))
+            self._faults += [(4, self._freeze_broker), (4, self._cut_off)]
         self._losses = [0, 0.1, 0.3]
         if is_alone:
             self._faults = [(1, self._trouble_network)]
@@ -198,6 +198,19 @@ class Nemesis:
 
             self._begin("broker", "frozen", "broker frozen", heal, self._rng.uniform(0.5, 15))
             os.kill(broker.pid, signal.SIGSTOP)
+
+    def _cut_off(self) -> None:
+        """A coordinator alone cannot reach a broker that the other coordinators and the phones reach."""
+        coordinator = self._some_coordinator()
+        if coordinator and self._is_free("broker"):
+            name, cable = coordinator.log.stem, self._rng.choice(self._deployment.cables)
+
+            def heal() -> None:
+                cable.mend(name)
+                self._end_when("broker", self._are_brokers_served)
+
+            self._begin("broker", "frozen", "coordinator cut off from a broker", heal, self._rng.uniform(0.5, 15))
+            cable.cut(name)
 
     def _restart_store(self) -> None:
         redis = self._deployment.redis
