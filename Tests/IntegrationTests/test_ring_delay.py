@@ -19,7 +19,7 @@ from conftest import Rig
 
 pytestmark = pytest.mark.alone
 
-DEATHS = 6
+DEATHS = 3
 ADDED = 0.05
 """Seconds that a death may add to the longest ring of the calls around it."""
 RESENT = 0.9
