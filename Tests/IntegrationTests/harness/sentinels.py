@@ -15,8 +15,11 @@ class Sentinel:
     def __init__(self, directory: Path, master: RedisServer, certificates: Path | None = None) -> None:
         directory.mkdir(parents=True)
         self.port = self.service_port = free_port()
-        secure = ""
+        secure, down_after = "", 500
         if certificates is not None:
+            # After a failover a sentinel has not talked to the new master yet, and takes the master for dead when the
+            # first connection with TLS takes longer than this.
+            down_after = 2_000
             self.service_port = free_port()
             secure = "".join(f"{name} {value}\n" for name, value in tls_settings(self.service_port, certificates))
         self._configuration = directory / "sentinel.conf"
@@ -24,7 +27,7 @@ class Sentinel:
         self._configuration.write_text(
             f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n{secure}"
             f"sentinel monitor {NAME} 127.0.0.1 {master.service_port} 2\n"
-            f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 4000\n"
+            f"sentinel down-after-milliseconds {NAME} {down_after}\nsentinel failover-timeout {NAME} 4000\n"
         )
         self._child: Child | None = None
         self.start()
