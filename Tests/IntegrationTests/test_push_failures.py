@@ -105,7 +105,7 @@ def test_ringing_that_is_over_is_not_tried_again(push: Pushing) -> None:
     time.sleep(5.5)
     for target, call in calls:
         rings = attempts(push, target, call)
-        assert len(rings) >= 2, "tried again, after 0.2 s"
+        assert len(rings) >= 3
         assert all(ring.at < end for ring in rings), target.platform
         push.providers.always(target, None)
     for target, call in calls:
