@@ -106,14 +106,21 @@ final class LoadGenerator<Work: Load> {
                 if free.count == min(atOnce, began.count) { break }
             }
             try flush()
-            let wait = rate.map { min(20, max(0, (scheduled + 1) / $0 * 1000 - Double(now - start) / 1000)) } ?? 20
-            for message in try connections.poll(milliseconds: now < end ? Int32(wait) : 20) {
+            for message in try connections.poll(milliseconds: now < end ? wait(now, scheduled, start, rate) : 20) {
                 receive(message)
             }
             try flush()
             giveUpLate()
         }
         return outcome
+    }
+
+    /// The milliseconds until the next exchange is due, rounded up: at more than 1,000 exchanges a second a wait of 0 would
+    /// take the processor time that the measured service needs.
+    private func wait(_ now: Int64, _ scheduled: Double, _ start: Int64, _ rate: Double?) -> Int32 {
+        guard let rate else { return 20 }
+        let due = (scheduled + 1) / rate * 1_000 - Double(now - start) / 1_000
+        return Int32(min(20, max(1, due.rounded(.up))))
     }
 
     private func begin(_ now: Int64, _ scheduled: inout Double, _ start: Int64, _ rate: Double?) {
