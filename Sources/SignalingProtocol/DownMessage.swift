@@ -27,8 +27,8 @@ public struct Response: Equatable, Sendable {
     }
 
     package enum Outcome: Equatable, Sendable {
-        /// The outcome of a request about a call. Outcomes are passed from hand to hand, and a call is large.
-        indirect case success(Success)
+        /// The outcome of a request about a call.
+        case success(Success)
         /// The outcome of any other request.
         case answer(Answer)
         case failure(SignalingError)

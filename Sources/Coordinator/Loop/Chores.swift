@@ -42,6 +42,7 @@ final class Chores {
     private static let all = Chore.allCases
 
     private let service: CallService
+    private let isRouting: Bool
     private let executor: WorkExecutor
     private let random: (ClosedRange<Int64>) -> Int64
     /// The time when each chore is due, by its number; nil while the chore runs.
@@ -78,6 +79,7 @@ final class Chores {
         _ service: CallService, _ executor: WorkExecutor, now: Int64, _ random: @escaping (ClosedRange<Int64>) -> Int64
     ) {
         self.service = service
+        isRouting = service.settings.isRouting
         self.executor = executor
         self.random = random
         lastAnswer = now
@@ -108,7 +110,7 @@ final class Chores {
         case .sweep, .clean: isServingDeadlines
         case .writeTraces: service.storeChores.hasTraces
         case .writeUsage: service.storeChores.hasUsage
-        case .reportBrokers: service.settings.isRouting && isServingDeadlines
+        case .reportBrokers: isRouting && isServingDeadlines
         case .callRoll: isServingDeadlines && service.storeChores.hasRollCall
         }
     }
