@@ -6,8 +6,8 @@ package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
     case evicts(policy: String)
     /// A restart of Redis loses all calls.
     case keepsNothing
-    /// The clock of a server of Redis Cluster differs from the store's clock, in milliseconds.
-    case clocksDiffer(server: String, by: Milliseconds)
+    /// The clocks of two servers of Redis Cluster differ, in milliseconds.
+    case clocksDiffer(late: String, early: String, by: Milliseconds)
 
     /// The hazards' names, as labels of a metric.
     package static let kinds = ["evicts", "keepsNothing", "clocksDiffer"]
@@ -27,9 +27,9 @@ package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
             "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
         case .keepsNothing:
             "appendonly is no: a restart of Redis loses the calls since its last snapshot. Set it to yes"
-        case .clocksDiffer(let server, let difference):
-            "the clock of the Redis server \(server) differs by \(difference) ms: writes fail from 500 ms on. Synchronize "
-                + "the clocks of all servers"
+        case .clocksDiffer(let late, let early, let difference):
+            "the clock of the Redis server \(late) is \(difference) ms behind that of \(early): writes fail at servers that differ "
+                + "by 500 ms from the master of {p0}. Synchronize the clocks of all servers"
         }
     }
 }

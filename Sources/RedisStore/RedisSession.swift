@@ -550,11 +550,14 @@ final class RedisSession: AnswersLater {
         let policy = servers.lazy.compactMap(\.value.evictionPolicy).first
         if let policy { hazards.append(.evicts(policy: policy)) }
         if durability == "appendonly=no" { hazards.append(.keepsNothing) }
-        if let (server, settings) = servers.max(by: { abs($0.value.clockDifference) < abs($1.value.clockDifference) }),
-            abs(settings.clockDifference) > Bounds.clockDifference
+        let clocks = servers.lazy.map { (server: $0.key, difference: $0.value.clockDifference) }
+        if let late = clocks.min(by: { $0.difference < $1.difference }),
+            let early = clocks.max(by: { $0.difference < $1.difference }),
+            early.difference - late.difference > Bounds.clockDifference
         {
             // The warning is told again only when the difference changes.
-            hazards.append(.clocksDiffer(server: server, by: settings.clockDifference / 100 * 100))
+            let rounded = (early.difference - late.difference) / 100 * 100
+            hazards.append(.clocksDiffer(late: late.server, early: early.server, by: rounded))
         }
         return hazards
     }

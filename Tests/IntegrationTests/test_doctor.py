@@ -174,7 +174,14 @@ def test_what_the_settings_lead_to_is_tried(tmp_path: Path, brokers: list[Broker
     _, checks = doctor("--config", str(config))
     assert set(checks) == CHECKS | sent | {"certificate-http-cert"}
     assert {name: check for name, check in checks.items() if name in sent and check["verdict"] != "ok"} == {}
-    assert receiver.attempts == [] and media.asked == []
+    assert receiver.attempts == [] and media.problems == []
+    assert [(each.method, each.status) for each in media.asked] == [("DeleteRoom", 404)]
+    # The names of calls' rooms have at most 128 bytes.
+    assert len(media.asked[0].body["room"]) > 128
+    media.judge = lambda _method, _body: 401
+    status, checks = doctor("--config", str(config))
+    assert status == 2 and checks["media-sfu"]["verdict"] == "fail" and "401" in checks["media-sfu"]["seen"], checks["media-sfu"]
+    assert "keyFile" in checks["media-sfu"]["mend"]
     providers.always(made, Reply(403, {"reason": "InvalidProviderToken"}))
     providers.tokens.faults = [Reply(401)]
     receiver.stop()

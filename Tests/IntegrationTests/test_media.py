@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,8 @@ def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livek
         livekit.join(session(device, "call.media", call))
     bob.ok("call.quit", callID=call)
     wait_until(lambda: any(asked.status == 503 for asked in livekit.asked), 10, "a refused removal")
+    listed = lambda: run("webhooks", "list", "--store", world.service.store).stdout  # noqa: E731
+    wait_until(lambda: re.search("^rooms:sfu.* last attempt: HTTP 503$", listed(), re.MULTILINE), 10, listed)
     bob.ok("call.join", callID=call)
     refuses = False
     metric = 'bellwire_media_rooms_total{server="sfu",outcome="%s"}'

@@ -65,24 +65,29 @@ struct DeliveryExamination {
         let sender = try DeliveryPlace.sender(
             trusting: settings.certificateAuthorityFile, flag: "--media", file, command: Self.command)
         defer { sender.stop() }
-        let servers = settings.servers.compactMap { server in server.apiURL.map { (server.name, $0) } }
-        let requests = servers.enumerated().map { place, server in
-            var request = HTTPRequest(id: UInt64(place), method: .head, url: server.1)
-            request.isToProvider = true
-            request.allowsPlainHTTP = true
-            return request
+        let now = WallTime.now
+        let asked = settings.servers.enumerated().compactMap { place, server in
+            server.examination(UInt64(place), at: now).map { (server.name, $0) }
         }
-        let mend = "start the media server, and check its apiURL and its certificate (docs/media.md)"
-        return reached(requests, by: sender, servers.map { "media-\($0.0)" }, mend: mend)
+        let mend = """
+            start the media server, and check its apiURL, its certificate and the pair in keyFile (docs/media.md)
+            """
+        return reached(
+            asked.map(\.1), by: sender, asked.map { "media-\($0.0)" }, mend: mend, isRight: MediaServer.takesKey)
     }
 
+    /// `isRight`: whether a response is that of the server that the settings mean.
     private func reached(
-        _ requests: [HTTPRequest], by sender: HTTPSender, _ names: [String], mend: String
+        _ requests: [HTTPRequest], by sender: HTTPSender, _ names: [String], mend: String,
+        isRight: (HTTPAnswer.Response) -> Bool = { _ in true }
     ) -> [Check] {
         let answers = sender.answers(to: requests, before: SystemClock.boot.milliseconds + Bounds.request)
         return zip(names, requests).map { name, request in
             switch answers[request.id]?.outcome {
-            case .answered(let response): .ok(name, "the server answers with status \(response.status)")
+            case .answered(let response) where isRight(response):
+                .ok(name, "the server answers with status \(response.status)")
+            case .answered(let response):
+                .fail(name, "the server answers with status \(response.status)", mend: mend)
             case .failed(let reason, _), .notTried(let reason): .fail(name, reason, mend: mend)
             case .notHandedOver, nil: .fail(name, "no answer within 10 s", mend: mend)
             }

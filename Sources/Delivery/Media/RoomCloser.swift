@@ -44,6 +44,9 @@ package final class RoomCloser: LeasedWorker {
         /// The reason why the last request failed; nil after a success.
         var trouble: String?
         var logged = BoundedChange<String?>(nil)
+        /// The result of the last request, for operators.
+        var lastAttempt: String?
+        var noted = BoundedChange<String?>(nil)
     }
 
     private let store: any OutboxStore & RecordStore
@@ -108,14 +111,28 @@ package final class RoomCloser: LeasedWorker {
 
     // MARK: Chores
 
-    /// Keeps the outboxes in the store, so that every coordinator writes entries for them.
+    /// Keeps the outboxes in the store, so that every coordinator writes entries for them, and the result of the last
+    /// request to each server.
     func beginKeeping() {
-        guard !state.isKept else { return }
         every(\.state.nextKeep, RoomBounds.keep) { [self] () async throws(StoreError) in
-            let time = try await store.now()
-            state.storeClock = time - now
-            try await store.keep(servers.map(\.outbox))
-            state.isKept = true
+            if !state.isKept {
+                let time = try await store.now()
+                state.storeClock = time - now
+                try await store.keep(servers.map(\.outbox))
+                state.isKept = true
+            }
+            for place in servers.indices { try await note(place) }
+        }
+    }
+
+    private func note(_ place: Int) async throws(StoreError) {
+        let outbox = servers[place].outbox
+        guard let text = servers[place].lastAttempt, servers[place].noted.isToBeTold(text, now) else { return }
+        do throws(StoreError) {
+            try await store.note(text, of: outbox.name, at: outbox.url)
+        } catch {
+            servers[place].noted = BoundedChange(nil)
+            throw error
         }
     }
 
@@ -227,6 +244,7 @@ package final class RoomCloser: LeasedWorker {
         case .notTried, .notHandedOver: return settled(attempt.entry, .released, attempt.place)
         }
         defer { tell(attempt.place) }
+        servers[attempt.place].lastAttempt = answer.outcome.text
         switch response.map({ RoomVerdict($0) }) ?? .again {
         case .again:
             servers[attempt.place].trouble = answer.outcome.text

@@ -77,6 +77,19 @@ enum RoomDuty: Equatable {
     }
 }
 
+extension MediaServer {
+    /// Returns a request that deletes a room that no call has: the server examines the key, and has nothing to delete. Nil
+    /// when the rooms of this server are not closed.
+    package func examination(_ id: UInt64, at wall: WallTime) -> HTTPRequest? {
+        // The rooms of calls have shorter names.
+        let room = "bellwire-doctor-" + String(repeating: "x", count: Self.mostRoomBytes)
+        return RoomDuty.delete.request(id, self, room: room, wall: wall, storeTime: 0)
+    }
+
+    /// Whether the response to `examination` is that of a media server that takes the key.
+    package static func takesKey(_ response: HTTPAnswer.Response) -> Bool { RoomVerdict(response) != .again }
+}
+
 /// The consequence of a response of the API.
 enum RoomVerdict: Equatable {
     case done

@@ -23,7 +23,7 @@ class SteppedClock:
         self._file.write_bytes(struct.pack("=q", 0))
         self.env = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(self._file)}
 
-    def step(self, seconds: int) -> None:
+    def step(self, seconds: float) -> None:
         """Sets the clock to the machine's and so many seconds more."""
         with self._file.open("r+b") as file:
-            file.write(struct.pack("=q", seconds))
+            file.write(struct.pack("=q", round(seconds * 1000)))

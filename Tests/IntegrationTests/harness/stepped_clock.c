@@ -1,5 +1,5 @@
 // Preloaded into a process, shows it another wall clock than the machine's: the number in the file that
-// STEPPED_CLOCK names, in seconds, is added. The clocks that nobody can set stay as they are.
+// STEPPED_CLOCK names, in milliseconds, is added. The clocks that nobody can set stay as they are.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -24,7 +24,11 @@ __attribute__((constructor)) static void open_step(void) {
 int clock_gettime(clockid_t clock, struct timespec *now) {
     // Straight to the kernel: an allocator asks for the time before the linker could tell where the real function is.
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (result == 0 && step && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += *step;
+    if (result == 0 && step && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        int64_t shown = now->tv_sec * INT64_C(1000000000) + now->tv_nsec + *step * 1000000;
+        now->tv_sec = shown / 1000000000;
+        now->tv_nsec = shown % 1000000000;
+    }
     return result;
 }
 
