@@ -100,6 +100,32 @@ def test_links_to_a_heading_lead_to_one(document: str) -> None:
         assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings], f"{target}#{heading}"
 
 
+CITED = re.compile(r"docs/([\w/-]+\.md), (?:section )?([A-Z][^).;:,]{2,60})[).;:,]")
+"""A comment that leads to a document and one of its headings."""
+
+
+def test_comments_lead_to_headings_that_exist() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "Sources", "Tests", "clients", "conformance", "Examples", "scripts", "deploy"],
+        cwd=PROJECT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    cited, wrong = 0, []
+    for path in listed.stdout.splitlines():
+        if not path.endswith((".swift", ".kt", ".ts", ".js", ".py", ".java", ".yml", ".c", ".h")):
+            continue
+        # A comment may go on in the next line.
+        text = re.sub(r"\s*\n\s*(?:///?|\*|#)?\s*", " ", (PROJECT / path).read_text())
+        for document, place in CITED.findall(text):
+            cited += 1
+            if not (DOCS / document).exists():
+                wrong.append(f"{path}: docs/{document}")
+                continue
+            titles = re.findall(r"^#+ (?:\d+\. )?(.*)$|^\*\*(.+?)\*\*", (DOCS / document).read_text(), re.MULTILINE)
+            if not any(title.replace("`", "").lower().startswith(place.lower()) for both in titles for title in both if title):
+                wrong.append(f"{path}: docs/{document}, {place}")
+    assert wrong == [] and cited > 30
+
+
 PLACE = re.compile(r"`((?:Sources|Tests|clients|conformance|docs|scripts|deploy)/[\w/.+-]+)`")
 
 

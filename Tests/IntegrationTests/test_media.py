@@ -93,6 +93,23 @@ def test_jitsi_and_ones_own_server_get_their_tokens(rig: Rig, livekit: LiveKit) 
     }  # fmt: skip
 
 
+def test_a_room_with_a_name_that_is_too_long_is_counted(rig: Rig, livekit: LiveKit) -> None:
+    """Each capital letter of a callID takes two bytes of a room at Jitsi."""
+    media = Path(livekit.settings())
+    settings = json.loads(media.read_text())
+    settings["servers"]["meet"]["room"] = "of {callID}"
+    media.write_text(json.dumps(settings))
+    world = rig.world(media=str(media))
+    alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
+    fits = alice.ok("call.invite", invitees=[bob.user], media="video", callID="C" * 61 + "ccc")
+    assert len(fits["mediaSession"]["room"]) == 128
+    call = carol.ok("call.invite", invitees=[dave.user], media="video", callID="C" * 62 + "cc")
+    assert "mediaSession" not in call
+    assert carol.start("call.media", callID=call["callID"]).wait()["error"]["code"] == "unavailable"
+    metric = 'bellwire_media_sessions_failed_total{server="meet"}'
+    wait_until(lambda: world.service.metrics().get(metric) == 2, 5, lambda: str(world.service.metrics()))
+
+
 def test_the_keys_of_files_verify_each_algorithm(rig: Rig, livekit: LiveKit, tmp_path: Path) -> None:
     livekit.settings()
     keys = tmp_path / "livekit"

@@ -41,7 +41,7 @@ def test_calls_use_all_servers(deploy: Deploy, cluster: RedisCluster) -> None:
         assert server.command(*user) == b"+OK\r\n"
     world = deploy(2, store=cluster.url.replace("://", "://app:secret@"), redis_wait_replicas="1", **UNLIMITED)
     load = CancelledCalls(world)
-    wait_until(lambda: len(load.answered) > 100, 30, "calls go through")
+    load.go_on(100)
     load.stop()
     check(load)
     for server in cluster.masters():
@@ -73,7 +73,7 @@ def test_the_death_of_a_master_loses_no_answered_request(deploy: Deploy, cluster
     dead.start()
     after = CancelledCalls(world)
     try:
-        wait_until(lambda: len(after.answered) > 50, 30, "calls go on")
+        after.go_on()
     finally:
         after.stop()
     for load in (before, other, after):
@@ -134,10 +134,9 @@ def test_a_change_by_hand_fails_no_call(
     world = deploy(2, store=cluster.url, **UNLIMITED)
     load = CancelledCalls(world)
     try:
-        wait_until(lambda: len(load.answered) > 50, 20, "calls go through")
+        load.go_on()
         cause(cluster, load)
-        count = len(load.answered)
-        wait_until(lambda: len(load.answered) > count + 50, 20, "calls go on")
+        load.go_on()
     finally:
         load.stop()
     assert not load.refusals

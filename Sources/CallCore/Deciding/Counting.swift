@@ -42,6 +42,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case messagesRelayed
     case brokerConnections
     case mediaSessions
+    case mediaSessionsFailed
 }
 
 /// The amounts that a decision adds to metrics when its commit wins. After a lost commit, the next decision counts

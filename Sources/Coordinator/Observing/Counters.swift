@@ -90,6 +90,7 @@ extension Metric {
         case .messagesRelayed: "bellwire_messages_relayed_total"
         case .brokerConnections: "bellwire_broker_connections_total"
         case .mediaSessions: "bellwire_media_sessions_total"
+        case .mediaSessionsFailed: "bellwire_media_sessions_failed_total"
         }
     }
 
@@ -106,7 +107,7 @@ extension Metric {
         case .callsEnded, .publicationsRefused: "reason"
         case .peerMessages: "state"
         case .deadLetters, .revisionsDeleted: "endpoint"
-        case .mediaSessions: "server"
+        case .mediaSessions, .mediaSessionsFailed: "server"
         case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
             .acks, .staleAcks, .heartbeats,
             .deadlines,
@@ -164,6 +165,8 @@ extension Metric {
         case .messagesRelayed: "Messages published for a coordinator without a connection to their broker."
         case .brokerConnections: "Connections made to brokers."
         case .mediaSessions: "Media sessions given to devices, by media server."
+        case .mediaSessionsFailed:
+            "Media sessions that could not be made, since the room's name or the token is too long, by media server."
         }
     }
 }

@@ -34,7 +34,11 @@ extension BatchService {
 
     private func mediaSession(of device: DeviceAddress, in call: Call) -> BellwireMediaSession? {
         guard let make = context.mediaSession, let member = call.mediaMember(device, now: now) else { return nil }
-        return make(member, context.wall())
+        let session = make(member, context.wall())
+        if session == nil, let server = context.settings.media?.server(for: member.media) {
+            context.counters.add(.mediaSessionsFailed, server, 1)
+        }
+        return session
     }
 
     /// Counts a media session, and tells the timeline who got the session, without the token.

@@ -1,8 +1,8 @@
 import CallCore
 import SignalingProtocol
 
-/// The shape of an app's pushes: members beside `bellwire` that the app's call plugin already reads (docs/push.md,
-/// Shapes). A platform without a template gets `bellwire` alone.
+/// The shape of an app's pushes: members beside `bellwire` that the app's call plugin already reads
+/// (docs/push-shapes.md). A platform without a template gets `bellwire` alone.
 package struct PushShape: Equatable, Sendable {
     package var apnsVoIP: PushTemplate?
     package var apns: PushTemplate?

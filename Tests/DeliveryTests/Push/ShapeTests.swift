@@ -7,7 +7,7 @@ import Tokens
 
 @testable import Delivery
 
-/// Pushes in the shape that an app's call plugin already reads (docs/push.md, Shapes).
+/// Pushes in the shape that an app's call plugin already reads (docs/push-shapes.md).
 struct ShapeTests {
     /// A reading of an app's setting `shape`.
     private func shape(_ json: String) throws -> PushShape {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from . import Device, World, call_id
+from . import Device, World, call_id, wait_until
 
 AGAIN = 0.2
 """Seconds after which a load sends an unanswered request again."""
@@ -51,6 +51,15 @@ class CancelledCalls:
                 return False
             self._stop.wait(0.02)
         return False
+
+    def go_on(self, calls: int = 50) -> None:
+        """Waits until so many more calls have been answered."""
+        before = len(self.answered)
+        wait_until(
+            lambda: len(self.answered) > before + calls,
+            30,
+            lambda: f"calls go on: {len(self.answered) - before}, refused with {self.refusals}",
+        )
 
     def stop(self) -> None:
         self._stop.set()

@@ -2,7 +2,7 @@ package org.bellwire.android
 
 import kotlinx.serialization.json.*
 
-/** The content of a push: the member `bellwire` of FCM's `data` (docs/push.md, What a push contains). */
+/** The content of a push: the member `bellwire` of FCM's `data` (docs/protocol.md, section 7). */
 internal class PushContent private constructor(private val json: JsonObject) {
     val kind: String = text("kind")
     val callID: String = text("callID")
