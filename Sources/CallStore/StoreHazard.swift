@@ -7,7 +7,7 @@ package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
     /// A restart of Redis loses all calls.
     case keepsNothing
     /// The clocks of two servers of Redis Cluster differ, in milliseconds.
-    case clocksDiffer(late: String, early: String, by: Milliseconds)
+    case clocksDiffer(behind: String, ahead: String, by: Milliseconds)
 
     /// The hazards' names, as labels of a metric.
     package static let kinds = ["evicts", "keepsNothing", "clocksDiffer"]
@@ -27,8 +27,8 @@ package enum StoreHazard: Hashable, Sendable, CustomStringConvertible {
             "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
         case .keepsNothing:
             "appendonly is no: a restart of Redis loses the calls since its last snapshot. Set it to yes"
-        case .clocksDiffer(let late, let early, let difference):
-            "the clock of the Redis server \(late) is \(difference) ms behind that of \(early): writes fail at servers that differ "
+        case .clocksDiffer(let behind, let ahead, let difference):
+            "the clock of the Redis server \(behind) is \(difference) ms behind that of \(ahead): writes fail at servers that differ "
                 + "by 500 ms from the master of {p0}. Synchronize the clocks of all servers"
         }
     }

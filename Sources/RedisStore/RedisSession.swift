@@ -550,14 +550,15 @@ final class RedisSession: AnswersLater {
         let policy = servers.lazy.compactMap(\.value.evictionPolicy).first
         if let policy { hazards.append(.evicts(policy: policy)) }
         if durability == "appendonly=no" { hazards.append(.keepsNothing) }
+        // Rounded, so that the warning is told again only when the clocks change.
         let clocks = servers.lazy.map { (server: $0.key, difference: $0.value.clockDifference) }
-        if let late = clocks.min(by: { $0.difference < $1.difference }),
-            let early = clocks.max(by: { $0.difference < $1.difference }),
-            early.difference - late.difference > Bounds.clockDifference
+        if let least = clocks.map(\.difference).min(), let greatest = clocks.map(\.difference).max(),
+            greatest - least > Bounds.clockDifference,
+            let behind = clocks.first(where: { $0.difference < least + 100 }),
+            let ahead = clocks.first(where: { $0.difference > greatest - 100 })
         {
-            // The warning is told again only when the difference changes.
-            let rounded = (early.difference - late.difference) / 100 * 100
-            hazards.append(.clocksDiffer(late: late.server, early: early.server, by: rounded))
+            let rounded = (greatest - least) / 100 * 100
+            hazards.append(.clocksDiffer(behind: behind.server, ahead: ahead.server, by: rounded))
         }
         return hazards
     }

@@ -100,30 +100,40 @@ def test_links_to_a_heading_lead_to_one(document: str) -> None:
         assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings], f"{target}#{heading}"
 
 
-CITED = re.compile(r"docs/([\w/-]+\.md), (?:section )?([A-Z][^).;:,]{2,60})[).;:,]")
-"""A comment that leads to a document and one of its headings."""
+CITED = re.compile(r"docs/([\w/-]+\.md), (?:sections? (\d+)(?:, (?=[A-Z]))?)?([A-Z][^).;:,]{2,60})?(?=[).;:, ])")
+"""A comment that leads to a document: the number of a section, the beginning of a heading or of a paragraph in bold, or both."""
+TEXT = (".swift", ".kt", ".kts", ".ts", ".js", ".mjs", ".py", ".java", ".yml", ".yaml", ".conf", ".c", ".h", ".sh")
 
 
-def test_comments_lead_to_headings_that_exist() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "Sources", "Tests", "clients", "conformance", "Examples", "scripts", "deploy"],
-        cwd=PROJECT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def leads(document: str, section: str, place: str) -> bool:
+    path = DOCS / document
+    if not path.exists():
+        return False
+    text = path.read_text()
+    titles = [(a or b).replace("`", "") for a, b in re.findall(r"^#+ (?:\d+\. )?(.*)$|^(?:\* )?\*\*(.+?)\*\*", text, re.MULTILINE)]
+    numbered = not section or re.search(rf"^## {section}\. ", text, re.MULTILINE) is not None
+
+    def is_title(beginning: str) -> bool:
+        return any(title.lower().startswith(beginning.strip().lower()) for title in titles)
+
+    return numbered and (is_title(place) or all(is_title(each) for each in place.split(" and ")))
+
+
+def test_comments_lead_to_places_that_exist() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout.splitlines()
+    scripts = {path for path in listed if path.startswith(("scripts/", "deploy/")) and "." not in Path(path).name}
     cited, wrong = 0, []
-    for path in listed.stdout.splitlines():
-        if not path.endswith((".swift", ".kt", ".ts", ".js", ".py", ".java", ".yml", ".c", ".h")):
+    for path in listed:
+        if not path.endswith(TEXT) and path not in scripts:
             continue
         # A comment may go on in the next line.
         text = re.sub(r"\s*\n\s*(?:///?|\*|#)?\s*", " ", (PROJECT / path).read_text())
-        for document, place in CITED.findall(text):
-            cited += 1
-            if not (DOCS / document).exists():
-                wrong.append(f"{path}: docs/{document}")
-                continue
-            titles = re.findall(r"^#+ (?:\d+\. )?(.*)$|^\*\*(.+?)\*\*", (DOCS / document).read_text(), re.MULTILINE)
-            if not any(title.replace("`", "").lower().startswith(place.lower()) for both in titles for title in both if title):
-                wrong.append(f"{path}: docs/{document}, {place}")
-    assert wrong == [] and cited > 30
+        for document, section, place in CITED.findall(text):
+            if section or place:
+                cited += 1
+                if not leads(document, section, place):
+                    wrong.append(f"{path}: docs/{document}, {section} {place}")
+    assert wrong == [] and cited > 200, cited
 
 
 PLACE = re.compile(r"`((?:Sources|Tests|clients|conformance|docs|scripts|deploy)/[\w/.+-]+)`")

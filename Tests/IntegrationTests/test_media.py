@@ -107,7 +107,8 @@ def test_a_room_with_a_name_that_is_too_long_is_counted(rig: Rig, livekit: LiveK
     assert "mediaSession" not in call
     assert carol.start("call.media", callID=call["callID"]).wait()["error"]["code"] == "unavailable"
     metric = 'bellwire_media_sessions_failed_total{server="meet"}'
-    wait_until(lambda: world.service.metrics().get(metric) == 2, 5, lambda: str(world.service.metrics()))
+    # A request that is sent again counts again.
+    wait_until(lambda: world.service.metrics().get(metric, 0) >= 2, 5, lambda: str(world.service.metrics()))
 
 
 def test_the_keys_of_files_verify_each_algorithm(rig: Rig, livekit: LiveKit, tmp_path: Path) -> None:
@@ -168,15 +169,19 @@ def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livek
         livekit.join(session(device, "call.media", call))
     bob.ok("call.quit", callID=call)
     wait_until(lambda: any(asked.status == 503 for asked in livekit.asked), 10, "a refused removal")
-    listed = lambda: run("webhooks", "list", "--store", world.service.store).stdout  # noqa: E731
-    wait_until(lambda: re.search("^rooms:sfu.* last attempt: HTTP 503$", listed(), re.MULTILINE), 10, listed)
-    bob.ok("call.join", callID=call)
-    refuses = False
-    metric = 'bellwire_media_rooms_total{server="sfu",outcome="%s"}'
 
     def beat() -> None:
         for device in (alice, bob):
             device.send({"type": "call.heartbeat", "callID": call})
+
+    def listed() -> str:
+        beat()
+        return run("webhooks", "list", "--store", world.service.store).stdout
+
+    wait_until(lambda: re.search("^rooms:sfu.* last attempt: HTTP 503$", listed(), re.MULTILINE), 10, listed)
+    bob.ok("call.join", callID=call)
+    refuses = False
+    metric = 'bellwire_media_rooms_total{server="sfu",outcome="%s"}'
 
     def is_removed() -> bool:
         beat()

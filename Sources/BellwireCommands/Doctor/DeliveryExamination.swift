@@ -4,8 +4,8 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// The examination of the settings of webhooks, pushes and media servers: whether the files can be used, the servers be
-/// reached, and whether the providers of pushes take this deployment's credentials. With `--deliver false`, only the
+/// The examination of the settings of webhooks, pushes and media servers: whether the files can be used, endpoints
+/// be reached, and whether media servers and providers of pushes take this deployment's keys. With `--deliver false`, only the
 /// files are examined: other processes reach the servers.
 struct DeliveryExamination {
     private enum Bounds {
@@ -66,26 +66,35 @@ struct DeliveryExamination {
             trusting: settings.certificateAuthorityFile, flag: "--media", file, command: Self.command)
         defer { sender.stop() }
         let now = WallTime.now
-        let asked = settings.servers.enumerated().compactMap { place, server in
-            server.examination(UInt64(place), at: now).map { (server.name, $0) }
+        var refused: [Check] = []
+        var asked: [(name: String, request: HTTPRequest)] = []
+        for (place, server) in settings.servers.enumerated() where server.apiURL != nil {
+            if let request = server.examination(UInt64(place), at: now) {
+                asked.append(("media-\(server.name)", request))
+            } else {
+                let mend = "write a line KEY: SECRET into keyFile (docs/media.md)"
+                refused.append(.fail("media-\(server.name)", "no token can be made with the key", mend: mend))
+            }
         }
         let mend = """
             start the media server, and check its apiURL, its certificate and the pair in keyFile (docs/media.md)
             """
-        return reached(
-            asked.map(\.1), by: sender, asked.map { "media-\($0.0)" }, mend: mend, isRight: MediaServer.takesKey)
+        return refused
+            + reached(
+                asked.map(\.request), by: sender, asked.map(\.name), mend: mend, right: "the server takes the key",
+                isRight: MediaServer.takesKey)
     }
 
     /// `isRight`: whether a response is that of the server that the settings mean.
     private func reached(
-        _ requests: [HTTPRequest], by sender: HTTPSender, _ names: [String], mend: String,
+        _ requests: [HTTPRequest], by sender: HTTPSender, _ names: [String], mend: String, right: String? = nil,
         isRight: (HTTPAnswer.Response) -> Bool = { _ in true }
     ) -> [Check] {
         let answers = sender.answers(to: requests, before: SystemClock.boot.milliseconds + Bounds.request)
         return zip(names, requests).map { name, request in
             switch answers[request.id]?.outcome {
             case .answered(let response) where isRight(response):
-                .ok(name, "the server answers with status \(response.status)")
+                .ok(name, right ?? "the server answers with status \(response.status)")
             case .answered(let response):
                 .fail(name, "the server answers with status \(response.status)", mend: mend)
             case .failed(let reason, _), .notTried(let reason): .fail(name, reason, mend: mend)

@@ -48,7 +48,7 @@ package enum MessageEvent {
     case receiptSent
 }
 
-/// The way in which a request wants its response (docs/protocol.md, section 2, MQTT 5).
+/// The way in which a request wants its response (docs/protocol.md, Where a response goes).
 package struct ReplyPath: Sendable, Equatable {
     /// The Correlation Data, which the response returns unchanged.
     package var correlationData: [UInt8]?

@@ -94,6 +94,7 @@ package final class Coordinator {
                 turn()
             }
         }
+        show(SystemClock.boot.milliseconds)
         links.disconnect()
         for companion in companions {
             companion.stop()
@@ -187,12 +188,15 @@ package final class Coordinator {
         log(.warning, "broker connection lost", ["broker": broker, "reason": reason])
     }
 
-    /// Shows other threads the state: at once when the work is done, and at intervals while work is under way, since the
-    /// copy would take a tenth of the processor time of a coordinator with small batches.
+    /// Shows other threads the state: at once when no work is under way, otherwise at intervals. The copy at each turn
+    /// would take a tenth of the processor time of a coordinator with small batches.
     private func report(_ now: Int64) {
         let isWorkUnderWay = isBusy || service.store.socket?.deadline != nil
         isReported = now >= nextReport || !isWorkUnderWay
-        guard isReported else { return }
+        if isReported { show(now) }
+    }
+
+    private func show(_ now: Int64) {
         nextReport = now + DriverBounds.reportInterval
         notices.tell(service, now)
         service.set(.storeRoundTrips, to: service.store.roundTrips)

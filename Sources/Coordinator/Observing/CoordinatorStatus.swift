@@ -30,7 +30,7 @@ package final class CoordinatorStatus: Sendable {
         /// The store's time minus this machine's wall clock, in milliseconds. Only operators need this value, since no
         /// decision uses a wall clock.
         package var clockSkew: Int64 = 0
-        /// The boot clock at the last turn of the loop, in milliseconds.
+        /// The boot clock at a turn of the loop, in milliseconds: the last turn, or at most 100 ms before.
         package var lastTurn: Int64 = 0
         package var counters = Counters()
         package var waitingDeadlines = 0

@@ -114,6 +114,8 @@ package final class RoomCloser: LeasedWorker {
     /// Keeps the outboxes in the store, so that every coordinator writes entries for them, and the result of the last
     /// request to each server.
     func beginKeeping() {
+        // A chore without a step of the store would count as an answer of the store.
+        guard !state.isKept || servers.contains(where: { $0.noted.isDue($0.lastAttempt, now) }) else { return }
         every(\.state.nextKeep, RoomBounds.keep) { [self] () async throws(StoreError) in
             if !state.isKept {
                 let time = try await store.now()
@@ -127,7 +129,8 @@ package final class RoomCloser: LeasedWorker {
 
     private func note(_ place: Int) async throws(StoreError) {
         let outbox = servers[place].outbox
-        guard let text = servers[place].lastAttempt, servers[place].noted.isToBeTold(text, now) else { return }
+        let last = servers[place].lastAttempt
+        guard servers[place].noted.isToBeTold(last, now), let text = last else { return }
         do throws(StoreError) {
             try await store.note(text, of: outbox.name, at: outbox.url)
         } catch {
@@ -138,7 +141,10 @@ package final class RoomCloser: LeasedWorker {
 
     func beginChores() {}
 
-    func count() async throws(StoreError) {}
+    func count() async throws(StoreError) {
+        let time = try await store.now()
+        state.storeClock = time - now
+    }
 
     func recover() async throws(StoreError) { _ = try await store.recover() }
 
@@ -250,7 +256,9 @@ package final class RoomCloser: LeasedWorker {
             servers[attempt.place].trouble = answer.outcome.text
             return scheduleRetry(attempt, response?.retryAfter)
         case .done: count(.done, attempt.place)
-        case .gone: count(.gone, attempt.place)
+        case .gone:
+            servers[attempt.place].lastAttempt = "HTTP 404, no such room"
+            count(.gone, attempt.place)
         }
         servers[attempt.place].trouble = nil
         attempt.duties.removeFirst()

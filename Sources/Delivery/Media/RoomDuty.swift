@@ -79,7 +79,7 @@ enum RoomDuty: Equatable {
 
 extension MediaServer {
     /// Returns a request that deletes a room that no call has: the server examines the key, and has nothing to delete. Nil
-    /// when the rooms of this server are not closed.
+    /// when the rooms of this server are not closed, or no token can be made.
     package func examination(_ id: UInt64, at wall: WallTime) -> HTTPRequest? {
         // The rooms of calls have shorter names.
         let room = "bellwire-doctor-" + String(repeating: "x", count: Self.mostRoomBytes)
@@ -87,7 +87,14 @@ extension MediaServer {
     }
 
     /// Whether the response to `examination` is that of a media server that takes the key.
-    package static func takesKey(_ response: HTTPAnswer.Response) -> Bool { RoomVerdict(response) != .again }
+    package static func takesKey(_ response: HTTPAnswer.Response) -> Bool {
+        switch RoomVerdict(response) {
+        case .gone: true
+        // Of a version that does not tell a missing room: other servers answer with a page.
+        case .done: (try? JSONParser.parse(response.body))?.object != nil
+        case .again: false
+        }
+    }
 }
 
 /// The consequence of a response of the API.

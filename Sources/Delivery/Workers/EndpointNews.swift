@@ -23,9 +23,12 @@ struct BoundedChange<Value: Equatable> {
 
     init(_ value: Value) { told = value }
 
+    /// Whether `isToBeTold` would return true.
+    func isDue(_ value: Value, _ now: Int64) -> Bool { value != told && now >= next }
+
     /// Whether the change to this value is to be reported now.
     mutating func isToBeTold(_ value: Value, _ now: Int64) -> Bool {
-        guard value != told, now >= next else { return false }
+        guard isDue(value, now) else { return false }
         (told, next) = (value, now + Self.pause)
         return true
     }

@@ -106,7 +106,7 @@ final class LoadGenerator<Work: Load> {
                 if free.count == min(atOnce, began.count) { break }
             }
             try flush()
-            for message in try connections.poll(milliseconds: now < end ? wait(now, scheduled, start, rate) : 20) {
+            for message in try connections.poll(milliseconds: now < end ? wait(scheduled, start, rate) : 20) {
                 receive(message)
             }
             try flush()
@@ -115,10 +115,11 @@ final class LoadGenerator<Work: Load> {
         return outcome
     }
 
-    /// The milliseconds until the next exchange is due, rounded up: at more than 1,000 exchanges a second a wait of 0 would
-    /// take the processor time that the measured service needs.
-    private func wait(_ now: Int64, _ scheduled: Double, _ start: Int64, _ rate: Double?) -> Int32 {
+    /// The milliseconds until the next exchange is due, rounded up: waits of 0 would take the processor time that the
+    /// measured service needs.
+    private func wait(_ scheduled: Double, _ start: Int64, _ rate: Double?) -> Int32 {
         guard let rate else { return 20 }
+        let now = SystemClock.boot.microseconds
         let due = (scheduled + 1) / rate * 1_000 - Double(now - start) / 1_000
         return Int32(min(20, max(1, due.rounded(.up))))
     }

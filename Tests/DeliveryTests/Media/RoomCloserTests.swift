@@ -303,6 +303,24 @@ import Tokens
         #expect(rig.news == ["HTTP 401"])
     }
 
+    @Test func theResultOfTheLastRequestIsStoredAtMostOnceAMinute() {
+        func stored() -> String? { rig.store.endpoints().first { $0.name == rig.rooms }?.lastAttempt }
+        rig.commit(1, isLive: false, ["alice": .accepted])
+        #expect(stored() == nil)
+        rig.server.answer(401)
+        rig.turn(after: 1_000)
+        rig.turn(after: 1_000)
+        #expect(stored() == "HTTP 401")
+        for _ in 0..<40 where rig.server.open.isEmpty { rig.turn(after: 500) }
+        rig.server.answer(404, #"{"code":"not_found"}"#)
+        rig.turn(after: 1_000)
+        rig.turn(after: 1_000)
+        #expect(stored() == "HTTP 401")
+        rig.turn(after: 60_000)
+        rig.turn(after: 1_000)
+        #expect(stored() == "HTTP 404, no such room")
+    }
+
     /// The API admits the worker for a minute, to this room alone.
     @Test func theRequestHasATokenOfLiveKit() throws {
         rig.commit(1, isLive: false, ["alice": .accepted])
