@@ -56,4 +56,6 @@ def _judge(fault: str, process: subprocess.Popen[str]) -> bool:
     else:
         is_good = any(kind in verdict for kind in EXPECTED[fault])
     print(f"{fault}: {verdict or output[-2000:]}{'' if is_good else '   NOT AS EXPECTED'}", flush=True)
+    if verdict and not is_good:
+        print(output[-4000:], flush=True)
     return is_good
