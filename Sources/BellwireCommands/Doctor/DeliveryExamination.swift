@@ -5,8 +5,8 @@ import SignalingProtocol
 import Support
 
 /// The examination of the settings of webhooks, pushes and media servers: whether the files can be used, endpoints
-/// be reached, and whether media servers and providers of pushes take this deployment's keys. With `--deliver false`, only the
-/// files are examined: other processes reach the servers.
+/// be reached, and whether media servers and providers of pushes take this deployment's keys. With `--deliver false`,
+/// only the files are examined: other processes reach the servers.
 struct DeliveryExamination {
     private enum Bounds {
         /// The bound on a request to an endpoint or a media server, in milliseconds.

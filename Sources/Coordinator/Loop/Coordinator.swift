@@ -189,7 +189,7 @@ package final class Coordinator {
     }
 
     /// Shows other threads the state: at once when no work is under way, otherwise at intervals. The copy at each turn
-    /// would take a tenth of the processor time of a coordinator with small batches.
+    /// would take some 5 % of the processor time of a coordinator with small batches.
     private func report(_ now: Int64) {
         let isWorkUnderWay = isBusy || service.store.socket?.deadline != nil
         isReported = now >= nextReport || !isWorkUnderWay
