@@ -118,8 +118,7 @@ package final class RoomCloser: LeasedWorker {
         guard !state.isKept || servers.contains(where: { $0.noted.isDue($0.lastAttempt, now) }) else { return }
         every(\.state.nextKeep, RoomBounds.keep) { [self] () async throws(StoreError) in
             if !state.isKept {
-                let time = try await store.now()
-                state.storeClock = time - now
+                try await readClock()
                 try await store.keep(servers.map(\.outbox))
                 state.isKept = true
             }
@@ -141,7 +140,10 @@ package final class RoomCloser: LeasedWorker {
 
     func beginChores() {}
 
-    func count() async throws(StoreError) {
+    /// Counts nothing, and reads the store's clock, by which requests are tried again.
+    func count() async throws(StoreError) { try await readClock() }
+
+    private func readClock() async throws(StoreError) {
         let time = try await store.now()
         state.storeClock = time - now
     }
