@@ -63,10 +63,16 @@ class Tap:
         self.is_mistaken: Callable[[Tapped], bool] = lambda _: False
         """Whether a request breaks the contract on purpose, for a test that does not know how a gateway will treat the
         request."""
+        self.returns: list[float] = []
+        """The times at which the tap connected again, after starts of the broker: devices may have been faster."""
         self._changed = threading.Condition()
         self._client: mqtt.Client | None = None
+        self._was_connected = False
 
     def connect(self, port: int) -> None:
+        if self._was_connected:
+            self.returns.append(time.monotonic())
+        self._was_connected = True
         subscribed = threading.Event()
         client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2,
