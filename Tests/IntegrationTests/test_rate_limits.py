@@ -3,12 +3,13 @@ metrics (§2, Rate limits)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from harness import STORES, Deploy, RedisServer, World, answers, on_each_store, ring, run, talk, wait_until
+from harness import STORES, Deploy, Device, RedisServer, World, answers, on_each_store, ring, run, talk, wait_until
 
 RATE, BURST = 2, 4
 
@@ -31,30 +32,41 @@ def retry_after(response: dict[str, Any]) -> int:
     return response["error"]["retryAfter"]
 
 
+def shown(device: Device) -> list[Any]:
+    """The data of the messages that the device shows: the device drops a message that the device has had (§2)."""
+    return list({message["messageID"]: message["data"] for message in device.had("message")}.values())
+
+
 def test_each_class_has_its_own_limit(deploy: Deploy) -> None:
-    """`--request-rate` and its like: invitations, messages and signals are counted by themselves, with id and without."""
+    """`--request-rate` and its like: invitations, messages and signals are counted by themselves, with id and without.
+    The requests of a class are sent at once, since the limit lets another request pass after half a second."""
     limit = f"{RATE}/{BURST}"
     world = deploy(store="memory:", request_rate=limit, invite_rate=limit, message_rate=limit, signal_rate=limit)
     alice, bob = world.phones("alice", "bob")
-    for _ in range(BURST):
-        alice.ok("user.query", userIDs=["nobody"])
-    assert retry_after(alice.start("user.query", userIDs=["nobody"]).wait(resend=False)) <= 1000 // RATE
-    for number in range(BURST):
-        alice.ok("call.invite", invitees=[f"nobody-{number}"])
-    retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False))
-    for number in range(BURST):
-        assert alice.start("message.send", to=bob.user, data=number).wait(resend=False)["ok"]
-    retry_after(alice.start("message.send", to=bob.user, data="more").wait(resend=False))
+
+    def exceed(type_: str, fields: Callable[[int], dict[str, Any]]) -> int:
+        *passed, more = [alice.start(type_, **fields(number)) for number in range(BURST + 1)]
+        assert all(request.wait(resend=False)["ok"] for request in passed)
+        return retry_after(more.wait(resend=False))
+
+    assert exceed("user.query", lambda _: {"userIDs": ["nobody"]}) <= 1000 // RATE
+    exceed("call.invite", lambda number: {"invitees": [f"nobody-{number}"]})
+    exceed("message.send", lambda number: {"to": bob.user, "data": number})
     # Judged like any signal: the call does not exist.
+    since, asked = alice.mark, []
     for number in range(BURST):
-        since = alice.mark
         if number % 2:
-            alice.refused("call.signal", "callNotFound", callID="c", data=number)
+            asked.append(alice.start("call.signal", callID="c", data=number))
         else:
             alice.signal("c", number)
-            alice.expect_error("callNotFound", since)
-    retry_after(alice.start("call.signal", callID="c", data="more").wait(resend=False))
-    assert [m["data"] for m in bob.had("message")] == list(range(BURST))
+    more = alice.start("call.signal", callID="c", data="more")
+    for request in asked:
+        request.refused("callNotFound")
+    alice.expect_type("error", since=since, count=BURST // 2)
+    assert {error["error"]["code"] for error in alice.had("error", since=since)} == {"callNotFound"}
+    retry_after(more.wait(resend=False))
+    bob.expect_type("message", data=BURST - 1)
+    assert shown(bob) == list(range(BURST))
     world.close()
 
 
@@ -65,32 +77,36 @@ def test_a_refused_signal_reaches_nobody(mixed: World) -> None:
     since = alice.mark
     for number in range(6):
         alice.signal(call, number)
+    more = alice.start("call.signal", callID=call, data="more")
     alice.expect_type("error", since=since, count=3)
     for refused in alice.had("error", since=since):
         assert refused["error"]["code"] == "rateLimited"
         assert 0 < refused["error"]["retryAfter"] <= 1000
         assert refused.topic == alice.device_topic
-    retry_after(alice.start("call.signal", callID=call, data="more").wait(resend=False))
+    retry_after(more.wait(resend=False))
     bob.signal(call, "the other way")
     alice.expect_type("signal", callID=call, data="the other way")
+    bob.expect_type("signal", callID=call, data=2)
     assert [m["data"] for m in bob.had("signal", callID=call)] == [0, 1, 2]
 
 
 def test_a_refused_message_is_not_sent(mixed: World) -> None:
     """§2: the recipient gets no message; the same request succeeds later, once."""
     alice, bob = mixed.phones("alice", "bob")
-    for number in range(2):
-        alice.message(bob, number)
+    # Sent at once: the limit lets another message pass after a quarter of a second.
+    passed = [alice.start("message.send", to=bob.user, data=number) for number in range(2)]
     fields: dict[str, Any] = {"id": "third", "to": bob.user, "data": "third", "messageID": "m-third"}
     pause = retry_after(alice.start("message.send", **fields).wait(resend=False)) / 1000
+    assert all(request.wait(resend=False)["ok"] for request in passed)
+    bob.expect_type("message", data=1)
     bob.ok("user.query", userIDs=[bob.user])
-    assert [m["data"] for m in bob.had("message")] == [0, 1]
+    assert shown(bob) == [0, 1]
     alice.expect_silence(pause)
     mark = alice.mark
     alice.start("message.send", **fields)
     assert alice.expect_type("response", id="third", since=mark)["state"] == "sent"
     assert alice.expect_type("receipt", messageID="m-third")["state"] == "delivered"
-    assert [m["data"] for m in bob.had("message")] == [0, 1, "third"]
+    assert shown(bob) == [0, 1, "third"]
 
 
 def test_zero_is_no_limit(mixed: World) -> None:
@@ -107,15 +123,17 @@ def test_each_replica_counts_for_itself(deploy: Deploy) -> None:
     """§2: with two coordinators a user has at most twice as much, and other users have theirs."""
     world = deploy(2, message_rate="1/10")
     alice, bob = world.phones("alice", "bob")
+    began = time.monotonic()
     requests = [alice.start("message.send", to=bob.user, data=number, ttl=600) for number in range(60)]
     taken = [request.wait(resend=False) for request in requests]
     admitted = [response["messageID"] for response in taken if response["ok"]]
-    assert 10 <= len(admitted) <= 22
+    seconds = time.monotonic() - began
+    assert 10 <= len(admitted) <= 2 * (10 + 1 * seconds)
     for response in taken:
         assert response["ok"] or 0 < retry_after(response) <= 1000
     for message in admitted:
         alice.expect_type("receipt", messageID=message)
-    assert len(bob.had("message")) == len(admitted)
+    assert {m["messageID"] for m in bob.had("message")} == set(admitted)
     assert len(answers([bob.start("message.send", to=alice.user, data=number) for number in range(10)])) == 10
     world.close()
 
@@ -147,7 +165,7 @@ def test_so_many_invitations_of_a_user_may_be_live(frugal: World) -> None:
     for _ in range(6):
         # The request is refused, whichever replica serves the request.
         assert retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False)) > 0
-    wait_until(lambda: limited(frugal, "liveInvitations") - before == 6, 2, "it is counted")
+    wait_until(lambda: limited(frugal, "liveInvitations") - before == 6, 10, "it is counted")
     assert bob.invite("nobody"), "others have their own"
     bob.accept(call)
     alice.ok("call.invite", invitees=["nobody"])
@@ -162,8 +180,9 @@ def test_so_many_messages_of_a_user_may_wait(frugal: World) -> None:
     for number in range(5):
         alice.message(f"nobody-{number}", ttl=60)
     before = limited(frugal, "waitingMessages")
-    alice.refused("message.send", "rateLimited", to=bob.user, data="x")
-    wait_until(lambda: limited(frugal, "waitingMessages") - before == 1, 2, "it is counted")
+    refused = alice.start("message.send", to=bob.user, data="x").wait(resend=False)
+    assert refused["error"]["code"] == "rateLimited"
+    wait_until(lambda: limited(frugal, "waitingMessages") - before == 1, 10, "it is counted")
     assert bob.message(alice), "others have their own"
 
 
@@ -184,7 +203,7 @@ def test_the_calls_of_a_user_take_so_much_room(frugal: World) -> None:
         alice.cancel(response["callID"])
         made += 1
     assert retry_after(response) > 0
-    wait_until(lambda: limited(frugal, "storedBytes") - before == 1, 2, "it is counted")
+    wait_until(lambda: limited(frugal, "storedBytes") - before == 1, 10, "it is counted")
     assert 5 <= made < 60
     assert bob.invite("nobody"), "others have their own"
 
@@ -194,12 +213,15 @@ def test_so_many_bytes_are_sent_because_of_a_user(frugal: World) -> None:
     alice, bob = frugal.phones("alice", "bob")
     call = alice.invite(bob, extendedData="x" * 2000)
     before = limited(frugal, "sentBytes")
-    for _ in range(600):
-        response = alice.start("call.get", callID=call).wait(resend=False)
-        if not response["ok"]:
+    refused: list[dict[str, Any]] = []
+    # Many at once: a second gives 20,000 bytes back.
+    for _ in range(12):
+        requests = [alice.start("call.get", callID=call) for _ in range(50)]
+        refused += [response for request in requests if not (response := request.wait(resend=False))["ok"]]
+        if refused:
             break
-    assert retry_after(response) > 0
-    wait_until(lambda: limited(frugal, "sentBytes") - before == 1, 2, "it is counted")
+    assert refused and all(retry_after(response) > 0 for response in refused)
+    wait_until(lambda: limited(frugal, "sentBytes") - before == len(refused), 10, "they are counted")
     assert bob.get(call), "others have their own"
 
 
