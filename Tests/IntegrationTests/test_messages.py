@@ -51,10 +51,11 @@ def test_requests_repeated_at_once_are_one_message(world: World) -> None:
         twins = [alice.start("message.send", id=f"twin-{number}", to=bob.user, data=number) for _ in range(4)]
         message = {twin.ok()["messageID"] for twin in twins}
         assert len(message) == 1
-        wait_until(lambda: len(alice.had("response", id=f"twin-{number}")) == 4, 3, "four answers")
+        # A request without an answer for a second was sent again.
+        wait_until(lambda: len(alice.had("response", id=f"twin-{number}")) >= 4, 10, "four answers")
         delivered(alice, *message)
     bob.ok("user.query", userIDs=[bob.user])
-    assert [m["data"] for m in bob.had("message")] == list(range(10))
+    assert list({m["messageID"]: m["data"] for m in bob.had("message")}.values()) == list(range(10))
 
 
 # Coordinators that die
@@ -86,12 +87,15 @@ def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Corresponde
     """§5: no record depends on a replica. Half of the messages are acked at once after a kill -9, the other messages
     after another coordinator has resent them: the recipient shows each message once, and each message has a single
     receipt."""
-    messages = {}
+    messages: dict[Device, list[str]] = {}
+    copies: dict[str, int] = {}
     for pair in pairs:
-        sent = [pair.alice.message(pair.bob, number) for number in range(12)]
+        asked = [pair.alice.start("message.send", to=pair.bob.user, data=number) for number in range(12)]
+        sent = [response["messageID"] for response in answers(asked)]
         pair.bob.expect_type("message", count=12)
-        wait_until(lambda pair=pair: all(served(pair.world)), 2, "each coordinator took some")
+        wait_until(lambda pair=pair: all(served(pair.world)), 10, "each coordinator took some")
         pair.world.service.kill()
+        copies |= {message: len(pair.bob.had("message", messageID=message)) for message in sent}
         for message in sent[:6]:
             pair.bob.ack_message(message)
         # From now on bob's device acks each copy: an ack may have gone to the dead coordinator, as far as the broker
@@ -101,7 +105,7 @@ def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Corresponde
     for pair in pairs:
         for number, message in enumerate(messages[pair.alice]):
             delivered(pair.alice, message, 1 + TAKEOVER)
-            assert number < 6 or len(pair.bob.had("message", messageID=message)) == 2
+            assert number < 6 or len(pair.bob.had("message", messageID=message)) > copies[message]
         assert sorted(shown(pair.bob)) == sorted(messages[pair.alice])
     # A coordinator would send an unconfirmed receipt again after 1 s, at the next search for due records. For the first
     # half of the messages that time is over.
@@ -133,10 +137,10 @@ def test_a_receipt_that_the_broker_never_read_is_sent_again(pairs: list[Correspo
     unread receipts."""
     messages = {}
     for pair in pairs:
-        sent = [pair.alice.start("message.send", to="nobody", data=n, ttl=1) for n in range(20)]
+        sent = [pair.alice.start("message.send", to="nobody", data=n, ttl=2) for n in range(20)]
         messages[pair.alice] = answers(sent)
     with ExitStack() as frozen:
-        wait_until(lambda: now_ms() > messages[pairs[0].alice][0]["time"] + 800, 2, "0.8 s are over")
+        wait_until(lambda: now_ms() > messages[pairs[0].alice][0]["time"] + 800, 10, "0.8 s are over")
         commits = [pair.world.service.metrics()["bellwire_commits_total"] for pair in pairs]
         for pair in pairs:
             frozen.enter_context(pair.world.broker.frozen())
@@ -145,7 +149,7 @@ def test_a_receipt_that_the_broker_never_read_is_sent_again(pairs: list[Correspo
         for pair, before in zip(pairs, commits):
             first = pair.world.service
             after = before + served(pair.world)[0]
-            wait_until(lambda: first.metrics()["bellwire_commits_total"] >= after, 3, "its messages have expired")
+            wait_until(lambda: first.metrics()["bellwire_commits_total"] >= after, 10, "its messages have expired")
             first.kill()
     for pair in pairs:
         for message in messages[pair.alice]:
