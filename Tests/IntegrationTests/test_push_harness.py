@@ -232,19 +232,20 @@ def test_web_push_takes_what_is_right_and_tells_what_is_not(providers: PushProvi
 
 def test_a_provider_fails_as_it_is_told(providers: PushProviders) -> None:
     target = made(providers, "apnsVoIP")
-    request = apns(target)
     port = providers.apns.port
     big = bytes(200_000)
+    # A request is right for two seconds, since its expiration is a time and its ringing is a duration.
+    request = apns(target)
     providers.fail(target, Reply(503, big, {"retry-after": "3"}), times=2)
     client = Client(providers, port)
     assert [client.post(*request) for _ in range(2)] == [(503, big)] * 2
     assert client.post(*request)[0] == 200
     for cut in ("reset", "refuse", "close", "goaway"):
         providers.fail(target, Reply(cut=cut))
-        assert Client(providers, port).post(*request)[0] == 0, cut
+        assert Client(providers, port).post(*apns(target))[0] == 0, cut
     providers.fail(target, Reply(delay=0.2))
     began = time.monotonic()
-    assert Client(providers, port).post(*request)[0] == 200
+    assert Client(providers, port).post(*apns(target))[0] == 200
     assert time.monotonic() - began >= 0.2
     assert [push.status for push in providers.of(target)] == [503, 503, 200, 0, 0, 0, 0, 200]
     providers.apns.hold_handshakes()
@@ -252,10 +253,10 @@ def test_a_provider_fails_as_it_is_told(providers: PushProviders) -> None:
         late = socket.create_connection(("127.0.0.1", port), 0.2)
         ssl.create_default_context(cafile=str(providers.directory / "ca.crt")).wrap_socket(late, server_hostname="localhost")
     providers.apns.release_handshakes()
-    assert Client(providers, port).post(*request)[0] == 200
+    assert Client(providers, port).post(*apns(target))[0] == 200
     providers.apns.stop()
     with pytest.raises(OSError):
         Client(providers, port)
     providers.apns.start()
-    assert Client(providers, port).post(*request)[0] == 200
+    assert Client(providers, port).post(*apns(target))[0] == 200
     assert not providers.problems
