@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Rig
-from harness import STORES, RedisServer, World, now_ms
+from harness import STORES, RedisServer, Service, World, now_ms, wait_until
 from harness.gateway import Gateway
 from harness.http2 import Reply
 from harness.push_providers import PushProviders
@@ -55,8 +55,8 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
         providers.always(sleepers[-1][1], Reply(delay=0.05 * (number % 4)))
     began, calls, ends = {}, {}, {}
     for number, (bob, target) in enumerate(sleepers):
-        began[bob.user] = time.monotonic()
         calls[bob.user] = alice.invite(bob.user, timeout=60)
+        began[bob.user] = time.monotonic()
         chaos.kill_one()
         if number % 4 == 3:
             providers.expect(target, "ring", calls[bob.user])
@@ -97,8 +97,11 @@ def test_a_process_that_dies_while_it_pushes_is_replaced(
         providers.fail(target, Reply(cut="silence"))
         call = alice.invite(bob.user)
         providers.expect(target, "ring", call, taken=False)
-        metrics = [service.metrics().get("bellwire_push_in_flight", 0) for service in services]
-        holder = services[0] if metrics[0] else services[1]
+
+        def holding() -> Service | None:
+            return next((service for service in services if service.metrics().get("bellwire_push_in_flight", 0)), None)
+
+        holder = wait_until(holding, 5, "a process has a push in flight")
         holder.kill()
         killed = time.monotonic()
         again = providers.expect(target, "ring", call)

@@ -75,7 +75,7 @@ def test_a_ring_that_did_not_leave_in_time_is_told_as_late(rig: Rig, providers: 
         return [entry["outcome"] for entry in own.trace(call) if entry["kind"] == "push"]
 
     # When the connection has been given up.
-    wait_until(lambda: told() == ["failed", "late"], 13, "the timeline tells it", every=0.1)
+    wait_until(lambda: told() == ["failed", "late"], 25, "the timeline tells it", every=0.1)
     providers.apns.release_handshakes()
     providers.expect_silence(0.5, bob.only)
 
