@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Rig
 from harness import member, wait_until
+from harness.heartbeats import beating
 from harness.page import CHROMIUM
 from harness.unwatched import unwatched_page
 from harness.web import MISSING, build_sdk
@@ -39,24 +40,14 @@ def test_a_page_whose_timers_are_slowed_down_stays_in_its_call(rig: Rig, tmp_pat
     with unwatched_page(tmp_path, _SCRIPT % json.dumps(options)) as page:
         wait_until(lambda: "online" in page.told, 30, "the page is online", every=0.05)
         call = bob.invite(alice, mode="advanced")
-        wait_until(lambda: "in the call" in page.told, 10, "the page is in the call", every=0.05)
-        ticks = len(page.told)
-
-        def has_talked() -> bool:
-            """The browser slows only timers down that were set by timers, five times over: so many heartbeats are sent."""
-            bob.heartbeat(call)
-            return len(page.told) > ticks + 14
-
-        wait_until(has_talked, 20, "seven seconds in the call", every=0.5)
-        page.hide()
-
-        def is_slowed() -> bool:
-            """Whether the page has been slowed down for longer than the service waits for a heartbeat."""
-            bob.heartbeat(call)
-            return time.monotonic() - page.ticked > 12
-
-        # The browser's minute may end once while this waits.
-        wait_until(is_slowed, 60, "the browser slows the page's timers down", every=0.5)
-        got = bob.get(call)
+        with beating(call, bob):
+            wait_until(lambda: "in the call" in page.told, 30, "the page is in the call", every=0.05)
+            ticks = len(page.told)
+            # The browser slows only timers down that were set by timers, five times over: so many heartbeats are sent.
+            wait_until(lambda: len(page.told) > ticks + 14, 30, "seven seconds in the call", every=0.5)
+            page.hide()
+            # For longer than the service waits for a heartbeat. The browser's minute may end once while this waits.
+            wait_until(lambda: time.monotonic() - page.ticked > 12, 60, "the browser slows the page's timers down", every=0.5)
+            got = bob.get(call)
         assert (got["state"], member(got, alice)["state"]) == ("active", "accepted"), got
         assert not [what for what in page.told if what.startswith("ended")]

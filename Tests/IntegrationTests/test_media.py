@@ -7,10 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pytest
 
 from harness import PROJECT, STORES, Child, Device, RedisServer, World, free_port, ring, run, talk, wait_until
 from harness.gateway import Gateway
+from harness.heartbeats import beating
 from harness.media import LiveKit
 from harness.processes import listening
 from harness.receiver import Receiver
@@ -39,25 +38,6 @@ def livekit(tmp_path: Path) -> Iterator[LiveKit]:
 
 def options(store: str, redis: RedisServer, tmp_path: Path) -> dict[str, Any]:
     return {} if store == "SQLite" else {"store": redis.url, "redis_prefix": tmp_path.name}
-
-
-@contextmanager
-def beating(call: str, *devices: Device) -> Iterator[None]:
-    """Sends the heartbeats of these devices meanwhile."""
-    done = threading.Event()
-
-    def beat() -> None:
-        while not done.wait(0.3):
-            for device in devices:
-                device.heartbeat(call)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def session(device: Device, type_: str, call: str, **fields: Any) -> dict[str, Any]:
@@ -203,10 +183,10 @@ def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livek
     with beating(call, alice, bob):
         wait_until(lambda: f"RemoveParticipant {carol.user}" in livekit.of(call), 15, "carol, who is silent, is removed")
         assert livekit.participants(call) == {alice.user, bob.user}
-    wait_until(lambda: world.service.metrics().get(metric % "done") == 1, 5, "the removal is counted")
-    metrics = world.service.metrics()
-    assert metrics[metric % "skipped"] == 1 and metrics[metric % "failed"] >= 1
-    assert metrics['bellwire_media_sessions_total{server="sfu"}'] == 7
+        wait_until(lambda: world.service.metrics().get(metric % "done") == 1, 5, "the removal is counted")
+        metrics = world.service.metrics()
+        assert metrics[metric % "skipped"] == 1 and metrics[metric % "failed"] >= 1
+        assert metrics['bellwire_media_sessions_total{server="sfu"}'] == 7
 
 
 @pytest.mark.parametrize("store", STORES)
