@@ -13,12 +13,12 @@ def test_what_is_over_is_forgotten_after_its_time_and_what_lives_is_not(deploy: 
     worlds = on_each_store(deploy, redis_server, retain_history="1s", message_ttl="1s", message_memory="1s").values()
     scenes = [begin(world) for world in worlds]
     for alice, bob, carol, live, over, message in scenes:
-        assert carol.expect_type("receipt", messageID=message)["state"] == "expired"
+        assert carol.expect_type("receipt", 10, messageID=message)["state"] == "expired"
         assert len(bob.had("message", messageID=message)) == 1
-        wait_until(lambda carol=carol, over=over: is_gone(carol, over), 15, "the ended call is removed", every=0.2)
+        wait_until(lambda carol=carol, over=over: is_gone(carol, over), 20, "the ended call is removed", every=0.2)
         assert carol.ok("call.query")["calls"] == []
         fields: dict[str, Any] = {"to": bob.user, "data": "anew", "messageID": message}
-        wait_until(lambda alice=alice, fields=fields: alice.start("message.send", **fields).wait()["ok"], 12, "the id is free", every=0.2)
+        wait_until(lambda alice=alice, fields=fields: alice.start("message.send", **fields).wait()["ok"], 20, "the id is free", every=0.2)
         bob.expect_type("message", messageID=message, data="anew")
         for device in (alice, bob):
             device.heartbeat(live)

@@ -19,6 +19,7 @@ from harness import (
     Deploy,
     Device,
     RedisServer,
+    Request,
     Service,
     Wire,
     World,
@@ -90,6 +91,7 @@ def test_a_timer_fires_once(world: World) -> None:
 # Coordinators that go away
 
 
+@pytest.mark.alone
 def test_a_killed_coordinators_timers_are_served_by_another(world: World) -> None:
     """§5: no call depends on a replica that stays alive."""
     alice, bob = world.phones("alice", "bob")
@@ -161,19 +163,24 @@ def test_while_redis_does_not_answer_requests_are_unavailable_and_then_all_is_we
     call = talk(alice, bob)
     redis_server.freeze()
     try:
-        sent = time.monotonic()
-        error = alice.start("call.get", callID=call, id="frozen-0").wait(resend=False)["error"]
-        assert error["code"] == "unavailable"
-        assert time.monotonic() - sent < 1.5
+        requests: list[Request] = []
+
+        def answered() -> Request | None:
+            requests.append(alice.start("call.get", callID=call))
+            return next((request for request in requests if request.done), None)
+
+        # Several requests: an answer that comes too late is not sent.
+        first = wait_until(answered, 1.5, "an answer", every=0.05)
+        assert first.wait()["error"]["code"] == "unavailable"
         for service in world.services:
             # No coordinator can serve, so no coordinator keeps a request from the others.
-            wait_until(lambda service=service: service.metrics()["bellwire_listening"] == 0, 3, "it leaves the group")
+            wait_until(lambda service=service: service.metrics().get("bellwire_listening") == 0, 10, "it leaves the group")
             assert service.status("/readyz") == 503
             assert service.status("/healthz") == 200
     finally:
         redis_server.wake()
     all_answer(world)
-    assert alice.start("call.get", callID=call, id="frozen-0").ok(PATIENCE)["call"]["state"] == "active"
+    assert first.again().ok(PATIENCE)["call"]["state"] == "active"
     alice.end(call)
     bob.expect("call.ended", call)
 
@@ -185,6 +192,8 @@ def test_a_killed_redis_loses_nothing_that_was_answered(world: World, redis_serv
         call = ring(alice, bob, mode="advanced")
         accepted = bob.accept(call)
         redis_server.kill()
+        for service in world.services:
+            wait_until(lambda service=service: service.status("/readyz") == 503, 10, "the replica knows")
         redis_server.start()
         all_answer(world)
         shown = alice.start("call.get", callID=call).ok(PATIENCE)["call"]
@@ -269,11 +278,11 @@ def test_keys_of_one_commit_share_a_hash_tag(world: World, redis_server: RedisSe
     """A call and its due entry have the same slot of a Redis Cluster; the data of a user have the user's slot."""
     alice, bob = world.phones("alice", "bob")
     call = ring(alice, bob, mode="advanced")
-    keys: Any = redis_server.command("KEYS", "*").decode()
+    keys = redis_server.command("KEYS", f"bellwire:*:call:{call}").decode()
     (key,) = [line for line in keys.splitlines() if line.endswith(f":call:{call}")]
     tag = key[key.index("{") : key.index("}") + 1]
-    assert f"bellwire:{tag}:due" in keys.splitlines()
-    assert f"bellwire:{{u:{alice.user}}}:active" in keys.splitlines()
+    for name in (f"bellwire:{tag}:due", f"bellwire:{{u:{alice.user}}}:active"):
+        assert redis_server.command("EXISTS", name) == b":1\r\n", name
     alice.cancel(call)
 
 
@@ -298,8 +307,8 @@ def test_a_demoted_master_is_left_for_the_new_one(deploy: Deploy, tmp_path: Path
         talk(*world.phones("alice", "bob"))
         wire.target = new.port
         demote(old)
-        wait_until(lambda: new.command("EXISTS", "bellwire:clock") == b":1\r\n", 3, "the coordinator writes to the new one")
-        wait_until(lambda: ready(world.service), 3, "the coordinator is ready")
+        wait_until(lambda: new.command("EXISTS", "bellwire:clock") == b":1\r\n", 10, "the coordinator writes to the new one")
+        wait_until(lambda: ready(world.service), 10, "the coordinator is ready")
         talk(*world.phones("carol", "dave"))
     finally:
         world.close()
@@ -324,7 +333,7 @@ def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
             server.command("CONFIG", "SET", "maxmemory", "1")
         else:
             demote(server)
-        wait_until(lambda: not ready(world.service), 3, "the coordinator is not ready")
+        wait_until(lambda: world.service.status("/readyz") == 503, 10, "the coordinator is not ready")
         until = time.monotonic() + 3
         seen = set()
         while time.monotonic() < until:
@@ -337,7 +346,7 @@ def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
             server.command("CONFIG", "SET", "maxmemory", "0")
         else:
             server.command("REPLICAOF", "NO", "ONE")
-        wait_until(lambda: ready(world.service), 5, "the coordinator is ready again")
+        wait_until(lambda: ready(world.service), 10, "the coordinator is ready again")
         assert alice.start("call.get", callID=call).ok(PATIENCE)["call"]["state"] == "active"
         alice.end(call)
     finally:
@@ -356,14 +365,14 @@ def test_a_redis_that_evicts_keys_is_warned_of_once(deploy: Deploy, tmp_path: Pa
         return service.log.read_text().count(f"maxmemory-policy is {policy}")
 
     try:
-        wait_until(lambda: warnings() == 1, 5, "the log says so")
-        assert f"maxmemory-policy is {policy}" in service.get("/readyz")[1]
+        wait_until(lambda: warnings() == 1, 10, "the log says so")
+        wait_until(lambda: f"maxmemory-policy is {policy}" in service.get("/readyz")[1], 10, "so does /readyz")
         metrics = service.metrics()
         assert metrics['bellwire_store_hazard{hazard="evicts"}'] == 1
         assert metrics['bellwire_store_hazard{hazard="keepsNothing"}'] == 0
         server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
         server.command("CLIENT", "KILL", "TYPE", "normal")
-        wait_until(lambda: ready(service), 5, "the coordinator is ready again")
+        wait_until(lambda: ready(service), 10, "the coordinator is ready again")
         alice, bob = world.phones("alice", "bob")
         alice.end(talk(alice, bob))
         assert warnings() == 1
@@ -389,7 +398,7 @@ def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_oth
             alice.end(talk(alice, bob))
         wire.cut()
         cut = time.monotonic()
-        wait_until(lambda: far.metrics()["bellwire_listening"] == 0, 3, "it leaves the group")
+        wait_until(lambda: far.metrics().get("bellwire_listening") == 0, 3, "it leaves the group")
         left = time.monotonic() - cut
         assert left < 1.2, f"it left after {left:.2f} s"
         for _ in range(20):
@@ -428,7 +437,7 @@ def test_entries_without_a_call_keep_no_call_out_of_a_welcome(world: World, redi
     welcome = bob.had("welcome")[-1]
     assert [listed["callID"] for listed in welcome["calls"]] == [call]
     assert not welcome.body.get("omittedCalls")
-    assert redis_server.command("ZCARD", key) == b":1\r\n"
+    wait_until(lambda: redis_server.command("ZCARD", key) == b":1\r\n", 5, "the entries without a call are removed")
     alice.cancel(call)
 
 

@@ -34,6 +34,8 @@ def test_calls_go_through_and_come_back_after_a_restart(deploy: Deploy, server: 
         alice, bob = world.phones("alice", "bob")
         call = talk(alice, bob)
         server.kill()
+        for service in world.services:
+            wait_until(lambda service=service: service.status("/readyz") == 503, 10, "the coordinator knows")
         server.start()
         for service in world.services:
             wait_until(lambda service=service: service.status("/readyz") == 200, 10, "the coordinator is ready again")
