@@ -74,9 +74,8 @@ def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: 
     redis = RedisServer(tmp_path / "redis")
     other = deploy(1, store=redis.url, **UNLIMITED)
     try:
-        metrics = other.service.metrics()
-        assert metrics["bellwire_store_memory_bytes"] > 100_000
-        assert "bellwire_store_memory_limit_bytes" not in metrics
+        wait_until(lambda: other.service.metrics().get("bellwire_store_memory_bytes", 0) > 100_000, 20, "the memory is shown")
+        assert "bellwire_store_memory_limit_bytes" not in other.service.metrics()
         redis.command("config", "set", "maxmemory", "64mb")
         wait_until(
             lambda: other.service.metrics().get("bellwire_store_memory_limit_bytes") == 64 * 1_048_576, 20, "the limit is seen"

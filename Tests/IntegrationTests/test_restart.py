@@ -83,8 +83,8 @@ def test_an_answered_request_survives_a_kill_at_once(rig: Any) -> None:
         invited = alice.ok("call.invite", invitees=[bob.user])
         world.service.restart()
         call = invited["callID"]
-        bob.expect("call.invited", call)
-        alice.expect_change(call, bob, "received")
+        bob.expect("call.invited", call, PATIENCE)
+        alice.expect_change(call, bob, "received", PATIENCE)
         accepted = bob.accept(call)
         world.service.restart()
         assert alice.get(call) == accepted["call"]
@@ -218,12 +218,12 @@ def test_while_another_process_holds_the_store_requests_are_unavailable(rig: Any
         other.execute("BEGIN IMMEDIATE")
         released = time.monotonic() + 1.5
         answers = 0
-        while time.monotonic() < released:
-            refused = alice.start("call.invite", id="patient", invitees=[bob.user]).wait(1, resend=False)
+        while time.monotonic() < released or answers < 2:
+            refused = alice.start("call.invite", id="patient", invitees=[bob.user]).wait()
             assert refused["error"]["code"] == "unavailable"
             answers += 1
         other.execute("ROLLBACK")
-    assert answers >= 2
+    alice.settle()
     call = alice.ok("call.invite", id="patient", invitees=[bob.user])["callID"]
     bob.expect("call.invited", call)
     alice.expect_change(call, bob, "received")
@@ -242,8 +242,8 @@ def test_a_damaged_record_harms_its_own_call_alone(rig: Any) -> None:
     due = now_ms() + 1000
     wait_until(lambda: now_ms() > due, 10, "both invitations are over")
     world.service.start()
-    assert bob.expect("call.timeout", other, 2)["missed"] is True
-    carol.expect_change(other, bob, "timeout", 2)
+    assert bob.expect("call.timeout", other, 10)["missed"] is True
+    carol.expect_change(other, bob, "timeout", 10)
     tablet = world.another(bob, "tablet")
     assert [call["callID"] for call in welcomes(tablet, tablet.session)[0]["calls"]] == [live]
     for device, request in ((alice, "call.get"), (bob, "call.accept"), (bob, "call.get"), (alice, "call.cancel")):
@@ -331,19 +331,18 @@ def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> Non
     def responses() -> list[dict[str, Any]]:
         return [m.body for m in list(world.tap.messages) if m.topic == caller.device_topic and "ok" in m.body]
 
+    metrics: dict[str, float] = {}
+
     def answered_or_dropped() -> bool:
-        if len(responses()) >= len(requests):
-            return True
-        # A service with much to do may not answer the scrape in time.
-        metrics = world.service.metrics()
+        # A service with much to do may not answer the scrape in time, and shows its counts some time after its responses.
+        metrics.update(world.service.metrics())
         made = sum(value for name, value in metrics.items() if name.startswith("bellwire_responses_total"))
-        return made >= len(requests) and metrics["bellwire_publications_dropped_total"] > 0
+        return made >= len(requests) and (len(responses()) >= len(requests) or metrics["bellwire_publications_dropped_total"] > 0)
 
     try:
         # All traffic is looked through each time.
         wait_until(answered_or_dropped, 60, "a response to every request", every=0.5)
     finally:
-        metrics = world.service.metrics()
         world.service.kill()
         world.tap.settle()
         answered = responses()
@@ -499,8 +498,8 @@ def test_a_broker_that_says_goodbye_is_found_again(rig: Any, tmp_path: Path) -> 
     phone = Terminal(broker, tmp_path, "listen", "bob")
     wait_until(lambda: '"online"' in phone.output.read_text(), 10, "the phone is online")
     broker.terminate()
-    wait_until(lambda: "broker connection lost" in service.log.read_text(), 3, "the coordinator knows")
-    wait_until(lambda: service.status("/readyz") == 503, 3, "and says so")
+    wait_until(lambda: "broker connection lost" in service.log.read_text(), 10, "the coordinator knows")
+    wait_until(lambda: service.status("/readyz") == 503, 10, "and says so")
     broker.start()
     service.wait_ready()
     wait_until(lambda: phone.output.read_text().count('"online"') == 2, 15, "the phone is online again")
