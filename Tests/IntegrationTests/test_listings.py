@@ -51,7 +51,7 @@ def play(script: str, directory: Path, *, until: str = "true", timeout: float = 
     programs.mkdir(exist_ok=True)
     if not (programs / "bellwire").exists():
         (programs / "bellwire").symlink_to(executable())
-    waits = f"for try in $(seq 200); do if {until}; then exit; fi; sleep 0.1; done; exit 1"
+    waits = f"for try in $(seq 400); do if {until}; then exit; fi; sleep 0.1; done; exit 1"
     environment["PATH"] = f"{programs}:/usr/sbin:{os.environ['PATH']}"
     with (directory / "told").open("w+") as told, (directory / "errors").open("w+") as errors:
         process = subprocess.Popen(
@@ -212,7 +212,7 @@ def receiving(directory: Path, secret: str, program: str, source: str) -> Iterat
     (directory / "receiver.mjs").write_text(source.replace("9000", str(port)))
     receiver = Child(["env", "-C", str(directory), program, "receiver.mjs"], stdout=directory / "receiver.log")
     try:
-        wait_until(lambda: listening(port), 10, "the receiver listens")
+        wait_until(lambda: listening(port), 30, "the receiver listens")
         yield port
     finally:
         receiver.kill()

@@ -22,7 +22,7 @@ def test_push_keys_are_read_from_memory_that_is_still_theirs(providers: PushProv
     argv = [executable(), "serve", "--store", "memory:", "--broker", "mqtt://127.0.0.1:9", "--push", settings]
     child = Child(argv, log, env={"LD_PRELOAD": str(library)})
     try:
-        wait_until(lambda: not child.running or "coordinator starts" in log.read_text(), 10, "a start")
+        wait_until(lambda: not child.running or "coordinator starts" in log.read_text(), 30, "a start")
         assert "coordinator starts" in log.read_text(), log.read_text()
     finally:
         child.kill()

@@ -147,7 +147,7 @@ def test_glare_at_the_same_instant_leaves_one_call(world: World, mode: str) -> N
         assert sorted(bool(answer.get("merged")) for answer in answers) == [False, True]
         (inviter,) = [caller for caller, _ in pairs if own[caller] == call]
         (merger,) = [caller for caller, _ in pairs if caller is not inviter]
-        final = wait_until(lambda: _answered(inviter, call, merger), 3, "the call is answered")
+        final = wait_until(lambda: _answered(inviter, call, merger), 10, "the call is answered")
         assert final["inviter"] == inviter.user
         assert final["state"] == ("ended" if mode == "common" else "active")
         assert merger.get(call) == final

@@ -31,7 +31,8 @@ APPS = PROJECT / "Tests/IntegrationTests/react_app"
 needs_browser = pytest.mark.skipif(
     bool(NO_BROWSER or NO_TOOLS or NO_REACT), reason=f"there is no {', '.join([*NO_BROWSER, *NO_TOOLS, *NO_REACT])}"
 )
-
+APP = 10
+"""Seconds that an app in a browser or in Node may take on a busy machine."""
 
 PAGE = """<!doctype html><title>App</title><link rel="icon" href="data:,"><div id="root"></div><script type="module" src="/{}.js"></script>"""
 
@@ -140,9 +141,9 @@ def test_a_component_shows_the_call_that_rings_and_what_becomes_of_it(world: Wor
     alice.wait(lambda: alice.js("return document.querySelector('[role=alertdialog]')?.ariaLabel") == f"{bob.user} calls with video", 10, "the dialog")
     assert alice.js("return document.querySelector('[role=alertdialog]').className") == "bellwire-incoming-call mine"
     alice.press("Accept")
-    bob.expect_state(call, alice.user, "accepted")
+    bob.expect_state(call, alice.user, "accepted", APP)
     shows(alice, "call", f"active {bob.user}:accepted {alice.user}:accepted goes on")
-    assert not alice.js("return document.querySelector('[role=alertdialog]')")
+    alice.wait(lambda: not alice.js("return document.querySelector('[role=alertdialog]')"), APP, "the dialog is gone")
     bob.end(call)
     shows(alice, "call", f"ended {bob.user}:accepted {alice.user}:accepted hangup")
 
@@ -157,7 +158,7 @@ def test_a_call_that_ends_elsewhere_rings_no_more(world: World, app: Callable[..
     alice.wait(lambda: not alice.has("button", "Reject"), 10, "the dialog is gone")
     second = bob.invite(alice.user)
     alice.press("Reject")
-    bob.expect_state(second, alice.user, "rejected")
+    bob.expect_state(second, alice.user, "rejected", APP)
     alice.wait(lambda: not alice.has("button", "Reject"), 10, "the dialog is gone")
 
 
@@ -167,7 +168,7 @@ def test_the_app_calls(world: World, app: Callable[..., Page]) -> None:
     alice = app(world.user("alice"), callee=bob.user)
     shows(alice, "state", "online")
     alice.press("Call")
-    invited = bob.expect("call.invited")
+    invited = bob.expect("call.invited", seconds=APP)
     call = invited["callID"]
     shows(alice, "call", f"ringing {alice.user}:accepted {bob.user}:received goes on")
     bob.accept(call)
@@ -176,7 +177,7 @@ def test_the_app_calls(world: World, app: Callable[..., Page]) -> None:
     bob.signal(call, {"n": 1})
     bob.signal(call, {"n": 2})
     alice.press("End")
-    bob.expect("call.ended", call)
+    bob.expect("call.ended", call, APP)
     shows(alice, "call", f"ended {alice.user}:accepted {bob.user}:accepted hangup")
     # Only changes render: in strict mode twice each.
     assert alice.js("return window.renderings") - before <= 8
@@ -213,15 +214,15 @@ def test_the_example_of_the_readme_calls_and_is_called(world: World, app: Callab
 
     says("online")
     alice.press("Call bob")
-    call = bob.expect("call.invited")["callID"]
+    call = bob.expect("call.invited", seconds=APP)["callID"]
     bob.accept(call)
     says(f"online: in a call with {bob.user}")
     alice.press("End")
-    bob.expect("call.ended", call)
+    bob.expect("call.ended", call, APP)
     says("online")
     second = bob.invite(alice.user, mode="advanced")
     alice.press("Accept")
-    bob.expect_state(second, alice.user, "accepted")
+    bob.expect_state(second, alice.user, "accepted", APP)
     alice.wait(lambda: alice.js("return window.started") == second, 5, "the app starts the media")
 
 
@@ -231,7 +232,7 @@ def test_an_app_may_render_the_call_itself(world: World, app: Callable[..., Page
     wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][:1] != [], 10, "alice is known")
     call = bob.invite(alice.user)
     alice.press(f"Take {bob.user}")
-    bob.expect_state(call, alice.user, "accepted")
+    bob.expect_state(call, alice.user, "accepted", APP)
 
 
 # React Native has no page: react_app/native_environment.js.
@@ -304,7 +305,7 @@ def test_the_sdk_needs_no_page(world: World, native: Callable[..., NativeApp]) -
     app = native("native", user)
     app.says("online")
     call = bob.invite(user, mode="advanced")
-    bob.expect_state(call, user, "accepted")
+    bob.expect_state(call, user, "accepted", APP)
     bob.end(call)
     app.says("ended hangup")
     assert app.process.wait(10) == 0
@@ -318,7 +319,7 @@ def test_the_hooks_need_no_dom(world: World, native: Callable[..., NativeApp]) -
     call = bob.invite(user, mode="advanced")
     app.says(f"rings {bob.user}")
     app.order("press")
-    bob.expect_state(call, user, "accepted")
+    bob.expect_state(call, user, "accepted", APP)
     app.says(f"shows active {bob.user} true undefined")
     wait_until(lambda: app.said.count("rings undefined") == 2, 5, "the call rings no more")
     bob.end(call)
@@ -363,14 +364,14 @@ def test_the_listings_of_react_native_md_ring_and_answer(world: World, native: C
         app.says(f"displays {uuid_of(early)} {bob.user} Bob generic false")
     tell("answerCall", {"callUUID": uuid_of(early).upper()})
     bob.invite(user, mode="advanced", callID=early)
-    bob.expect_state(early, user, "accepted")
+    bob.expect_state(early, user, "accepted", APP)
     bob.end(early)
     app.says(f"ends {uuid_of(early)} 2")
     bob.invite(user, mode="advanced", callID=late)
-    bob.expect_state(late, user, "received")
+    bob.expect_state(late, user, "received", APP)
     push("ring", late)
     tell("endCall", {"callUUID": uuid_of(late)})
-    bob.expect_state(late, user, "rejected")
+    bob.expect_state(late, user, "rejected", APP)
     if os == "android":
         push("stop", "another")
         app.says(f"ends {uuid_of('another')} 4")

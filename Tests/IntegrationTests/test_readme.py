@@ -89,7 +89,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
 
 def test_curl_calls_and_the_phone_in_python_answers(dev: Dev) -> None:
     lines = dev.here(block("sh", 1)).splitlines(keepends=True)
-    answered = 'until curl -sS $CALLS/$CALL -H "$AUTHORIZATION" | grep -q \'"state":"active"\'; do :; done\n'
+    answered = 'until curl -sS $CALLS/$CALL -H "$AUTHORIZATION" | grep -q \'"state":"active"\'; do sleep 0.1; done\n'
     # The reader looks at each answer before the next command; here the next commands follow once bob has answered.
     said = dev.run("bash", "-euo", "pipefail", "-c", "".join([*lines[:3], answered, *lines[3:]]))
     assert '"callID":"order-' in said and '"entries":[' in said and '"endReason":"hangup"' in said
