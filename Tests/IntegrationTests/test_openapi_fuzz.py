@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Rig
-from harness import PROJECT
+from harness import PROJECT, wait_until
 from harness.gateway import Gateway
 from harness.processes import clean_environment
 
@@ -25,7 +25,9 @@ def gateway(rig: Rig, tmp_path: Path) -> Iterator[Gateway]:
     world.tap.is_mistaken = lambda _: True
     gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
     yield gateway
-    assert gateway.get("/readyz").status == 200 and {service.status("/readyz") for service in world.services} == {200}
+    wait_until(lambda: gateway.get("/readyz").status == 200, 10, "the gateway is ready")
+    for service in world.services:
+        service.wait_ready()
     gateway.stop()
 
 
