@@ -73,7 +73,7 @@ class Broker:
         configuration.write_text(self._configuration())
         child = Child(["mosquitto", "-c", str(configuration)], stdout=self.log)
         wait_until(
-            lambda: not child.running or (listening(self.port) and listening(self.web_port)), 10, "mosquitto listens"
+            lambda: not child.running or (listening(self.port) and listening(self.web_port)), 30, "mosquitto listens"
         )
         assert child.running, f"mosquitto did not start:\n{self.log.read_text()}"
         self._child = child

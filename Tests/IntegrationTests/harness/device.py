@@ -11,8 +11,8 @@ from conformance.client import ROOT, Deployment, Request, encode, without_none
 
 from .broker import Broker
 
-_PATIENCE, _ANSWER_PATIENCE = 3, 10
-"""Seconds."""
+_PATIENCE, _ANSWER_PATIENCE = 8, 20
+"""Seconds. The first is less than the grace of a lost caller, 10 s: what a logout does at once comes in this time."""
 
 
 class Device(client.Device):

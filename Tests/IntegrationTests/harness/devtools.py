@@ -16,7 +16,7 @@ try:
 except ImportError:  # pragma: no cover
     websocket = None  # type: ignore[assignment]
 
-_PATIENCE = 10
+_PATIENCE = 30
 _COUNTING = """
     if (self.testShown === undefined) {
         self.testShown = 0;
@@ -36,7 +36,7 @@ class DevTools:
 
     def __init__(self, browser: Browser) -> None:
         address = browser.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urllib.request.urlopen(f"http://{address}/json/version", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{address}/json/version", timeout=_PATIENCE) as answer:
             url = json.load(answer)["webSocketDebuggerUrl"]
         self._socket = websocket.create_connection(url, timeout=_PATIENCE, suppress_origin=True)
         self._number = 0

@@ -78,7 +78,7 @@ class DropIn:
         self._number += 1
         number = self._number
         self.start(command, number=number, **fields)
-        self._until(lambda: number in self._done, 10, f"that it has done {command}")
+        self._until(lambda: number in self._done, 20, f"that it has done {command}")
 
     def told(self, *what: str, since: int = 0) -> list[Told]:
         """All callbacks so far, after the first `since`; with names, only the callbacks of these names."""

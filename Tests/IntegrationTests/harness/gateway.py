@@ -91,7 +91,7 @@ class Gateway:
     def start(self, ready: bool = True) -> Gateway:
         self._child = Child([self.program, *self._arguments], stdout=self.log)
         if ready:
-            wait_until(lambda: not self.running or self.get("/readyz").status == 200, 20, "the gateway is ready")
+            wait_until(lambda: not self.running or self.get("/readyz").status == 200, 40, "the gateway is ready")
             assert self.running, self.log.read_text()
         return self
 

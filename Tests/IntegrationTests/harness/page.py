@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,22 @@ class Page:
     # A person's actions and view
 
     def press(self, name: str, timeout: float = 10) -> None:
-        self.find("button", name, timeout).click()
+        self.wait(lambda: self.press_if_there(name), timeout, f"button {name!r}")
+
+    def press_if_there(self, *names: str) -> bool:
+        """Presses the first of these buttons that the page has now; whether there was one."""
+        return any(self._click("button", name) for name in names)
+
+    def follow(self, name: str, timeout: float = 10) -> None:
+        self.wait(lambda: self._click("link", name), timeout, f"link {name!r}")
+
+    def _click(self, role: str, name: str) -> bool:
+        """Whether there was such an element. The page may draw its elements anew at any time."""
+        for element in self.all(role, name):
+            with suppress(StaleElementReferenceException):
+                element.click()
+                return True
+        return False
 
     def double_click(self, name: str) -> None:
         ActionChains(self.driver).double_click(self.find("button", name)).perform()
@@ -221,7 +236,11 @@ class Page:
         return self.status()
 
     def notices(self) -> str:
-        return "\n".join(element.text for element in self.all("alert"))
+        texts = []
+        for element in self.all("alert"):
+            with suppress(StaleElementReferenceException):
+                texts.append(element.text)
+        return "\n".join(texts)
 
     def expect_notice(self, text: str, timeout: float = 15) -> None:
         self.wait(lambda: text in self.notices(), timeout, f"a notice with {text!r}")

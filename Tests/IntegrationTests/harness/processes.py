@@ -57,7 +57,7 @@ def _is_taken(port: int) -> bool:
 
 def listening(port: int) -> bool:
     with socket.socket() as probe:
-        probe.settimeout(1)
+        probe.settimeout(5)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 

@@ -70,17 +70,17 @@ class RedisServer:
     def start(self, ready: bool = True) -> None:
         self._child = Child(self._arguments, stdout=self.log, env=self._env)
         if ready:
-            wait_until(lambda: self.is_ready, 10, "Redis answers")
+            wait_until(lambda: self.is_ready, 30, "Redis answers")
 
     @property
     def is_ready(self) -> bool:
         """Whether the server answers and is not loading its file."""
         try:
-            return self.command("PING", timeout=0.2) == b"+PONG\r\n"
+            return self.command("PING", timeout=1) == b"+PONG\r\n"
         except OSError:
             return False
 
-    def command(self, *words: str, timeout: float = 2) -> bytes:
+    def command(self, *words: str, timeout: float = 10) -> bytes:
         """The first bytes of the answer."""
         request = f"*{len(words)}\r\n" + "".join(f"${len(w.encode())}\r\n{w}\r\n" for w in words)
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:

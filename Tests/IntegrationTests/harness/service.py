@@ -112,7 +112,7 @@ class Service:
         if ready:
             self.wait_ready()
 
-    def wait_ready(self, timeout: float = 20) -> None:
+    def wait_ready(self, timeout: float = 40) -> None:
         try:
             wait_until(lambda: not self.running or self.status("/readyz") == 200, timeout, "the coordinator is ready")
         except AssertionError as error:
@@ -153,7 +153,7 @@ class Service:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of an HTTP request; status 0 when no answer comes."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=10)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

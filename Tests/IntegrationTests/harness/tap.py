@@ -86,7 +86,7 @@ class Tap:
         client.on_message = self._on_message
         client.connect("127.0.0.1", port)
         client.loop_start()
-        assert subscribed.wait(10), "the tap could not subscribe"
+        assert subscribed.wait(30), "the tap could not subscribe"
         self._client = client
 
     def disconnect(self) -> None:
@@ -120,7 +120,7 @@ class Tap:
         if self._client:
             topic = f"tap/{secrets.token_hex(8)}"
             self._client.publish(topic)
-            self.wait(lambda message: message.topic == topic, 10, "the tap's own message")
+            self.wait(lambda message: message.topic == topic, 30, "the tap's own message")
 
     def take(self) -> list[Tapped]:
         """All messages recorded so far, which the tap then forgets."""

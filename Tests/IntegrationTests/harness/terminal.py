@@ -37,7 +37,7 @@ class Terminal:
     def running(self) -> bool:
         return self._child.running
 
-    def wait_online(self, timeout: float = 10) -> Terminal:
+    def wait_online(self, timeout: float = 20) -> Terminal:
         """Waits for the service's welcome, seen on the broker."""
         topic = f"{ROOT}/down/{encode_user(self.user)}/{self.device}"
 
@@ -47,7 +47,7 @@ class Terminal:
         self._broker.tap.wait(welcome, timeout, f"welcome of {self.user}", self._since)
         return self
 
-    def exit_status(self, timeout: float = 15) -> int:
+    def exit_status(self, timeout: float = 30) -> int:
         """Waits for the end; then every line must be a JSON object."""
         status = self._child.wait(timeout)
         self.lines()
@@ -67,7 +67,7 @@ class Terminal:
     def text(self) -> str:
         return f"{self.output.read_text()}\n{self.log.read_text()}"
 
-    def stop(self, timeout: float = 5) -> int:
+    def stop(self, timeout: float = 10) -> int:
         """SIGTERM; the exit status."""
         return self._child.terminate(timeout)[0]
 
