@@ -83,20 +83,20 @@ class KotlinPhone:
         self._process.stdin.flush()
         return number
 
-    def outcome(self, order: int, timeout: float = 15) -> Any:
+    def outcome(self, order: int, timeout: float = 30) -> Any:
         told = self._wait(lambda told: told.get("order") == order, timeout, f"the outcome of order {order}")
         if told["event"] == "failed":
             raise Refused(told["code"], told["message"])
         return told.get("answer")
 
-    def do(self, do: str, timeout: float = 15, **fields: Any) -> Any:
+    def do(self, do: str, timeout: float = 30, **fields: Any) -> Any:
         return self.outcome(self.start(do, **fields), timeout)
 
     def connect(self, timeout: float = 30) -> KotlinPhone:
         self.do("connect", timeout)
         return self
 
-    def expect(self, event: str, timeout: float = 10, **fields: Any) -> dict[str, Any]:
+    def expect(self, event: str, timeout: float = 20, **fields: Any) -> dict[str, Any]:
         wanted = {"event": event} | fields
         return self._wait(lambda told: wanted.items() <= told.items(), timeout, str(wanted))
 

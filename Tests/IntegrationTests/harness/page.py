@@ -185,7 +185,7 @@ class Page:
                 continue
         return found
 
-    def find(self, role: str, name: str | Callable[[str], bool], timeout: float = 10) -> Any:
+    def find(self, role: str, name: str | Callable[[str], bool], timeout: float = 20) -> Any:
         return self.wait(lambda: next(iter(self.all(role, name)), None), timeout, f"{role} {name!r}")
 
     def has(self, role: str, name: str | Callable[[str], bool]) -> bool:
@@ -200,14 +200,14 @@ class Page:
 
     # A person's actions and view
 
-    def press(self, name: str, timeout: float = 10) -> None:
+    def press(self, name: str, timeout: float = 20) -> None:
         self.wait(lambda: self.press_if_there(name), timeout, f"button {name!r}")
 
     def press_if_there(self, *names: str) -> bool:
         """Presses the first of these buttons that the page has now; whether there was one."""
         return any(self._click("button", name) for name in names)
 
-    def follow(self, name: str, timeout: float = 10) -> None:
+    def follow(self, name: str, timeout: float = 20) -> None:
         self.wait(lambda: self._click("link", name), timeout, f"link {name!r}")
 
     def _click(self, role: str, name: str) -> bool:

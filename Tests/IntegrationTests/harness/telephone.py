@@ -12,7 +12,7 @@ from .world import World
 
 
 class Telephone:
-    def __init__(self, world: World, directory: Path, command: Sequence[str | Path], patience: float = 10) -> None:
+    def __init__(self, world: World, directory: Path, command: Sequence[str | Path], patience: float = 20) -> None:
         """`patience`: the seconds to wait for a line."""
         self._output = directory / secrets.token_hex(4)
         self._patience = patience
@@ -35,7 +35,7 @@ class Telephone:
         self._process.stdin.flush()
 
     def ends(self) -> None:
-        assert self._process.wait(10) == 0
+        assert self._process.wait(20) == 0
 
     def close(self) -> None:
         self._process.kill()

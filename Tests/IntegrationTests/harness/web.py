@@ -98,7 +98,7 @@ class WebClient:
         self._process.stdin.flush()
         return self._orders
 
-    def outcome(self, order: int, timeout: float = 15) -> Any:
+    def outcome(self, order: int, timeout: float = 30) -> Any:
         """The result of the order; throws `Refused` when the code threw."""
         with self._changed:
             done = self._changed.wait_for(lambda: order in self._outcomes, timeout)
@@ -108,7 +108,7 @@ class WebClient:
             raise Refused(told["error"])
         return told["value"]
 
-    def do(self, code: str, timeout: float = 15) -> Any:
+    def do(self, code: str, timeout: float = 30) -> Any:
         return self.outcome(self.start(code), timeout)
 
     def connect(self) -> WebClient:
@@ -119,7 +119,7 @@ class WebClient:
         """Calls, and returns the call's id."""
         return self.do(f"return made(await client.call({json.dumps(invitees)}, {json.dumps(options)}))")
 
-    def expect(self, timeout: float = 10, since: int = 0, **fields: Any) -> dict[str, Any]:
+    def expect(self, timeout: float = 20, since: int = 0, **fields: Any) -> dict[str, Any]:
         """The first event with these fields."""
 
         def find() -> dict[str, Any] | None:
