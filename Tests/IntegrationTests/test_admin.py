@@ -72,7 +72,7 @@ def test_a_call_is_seen_and_ended_for_all(world: Administered) -> None:
     assert bob.expect("call.ended", call)["call"] == alice.get(call)
     entry = world.audit()[0]
     assert (entry["actor"], entry["act"], entry["callID"], entry["reason"]) == ("olivia", "end", call, "complaint 4711")
-    assert abs(entry["time"] - before) < 5_000
+    assert before - 5_000 < entry["time"] < now_ms() + 5_000
     count = len(world.audit())
     world.ask("POST", f"calls/{call}/end").problem(409, "callEnded")
     world.ask("POST", "calls/nothing/end").problem(404, "callNotFound")
@@ -157,10 +157,8 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
     """The broker ends the user's sessions and refuses the tokens; others go on; coordinators and brokers that start later know."""
     alice, bob, carol = world.phones("alice", "bob", "carol")
     call = ring(carol, bob)
-    began = now_ms()
     assert world.admin("disable", alice.user)[:2] == (0, "")
-    wait_until(lambda: not alice.is_connected, 5, "the session ends")
-    assert now_ms() - began < 5_000
+    wait_until(lambda: not alice.is_connected, 10, "the session ends")
     assert world.ask("GET", f"users/{alice.user}/devices").ok()["disabled"] is True
     assert alice.find(lambda m: m.type == "error")[-1]["error"]["code"] == "userDisabled"
 
@@ -171,7 +169,7 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
 
     assert refused()
     token = world.secure.token(alice.user)
-    wait_until(lambda: b"disabled" in world.gateway.ask("POST", "/call/start_call", {}, token=token).raw, 5, "gateways refuse the user, too")
+    wait_until(lambda: b"disabled" in world.gateway.ask("POST", "/call/start_call", {}, token=token).raw, 10, "gateways refuse the user, too")
     bob.accept(call)
     # The service serves requests of the app's backend for the user; the user's devices do not ring.
     made = world.gateway.ask("POST", "/v1/calls", {"inviter": alice.user, "invitees": [bob.user], "mode": "advanced"})
@@ -181,9 +179,9 @@ def test_a_disabled_user_is_kept_out_until_enabled(world: Administered) -> None:
     bob.close()
     carol.close()
     world.secure.restart()
-    wait_until(refused, 10, "a broker that has just started knows the user")
+    wait_until(refused, 20, "a broker that has just started knows the user")
     assert world.admin("enable", alice.user)[:2] == (0, "")
-    wait_until(lambda: not refused(), 5, "the user is let in again")
+    wait_until(lambda: not refused(), 10, "the user is let in again")
     assert [(entry["act"], entry["userID"]) for entry in world.audit()[:1]] == [("enable", alice.user)]
 
 
@@ -245,13 +243,13 @@ def test_the_log_of_all_processes_follows(world: Administered) -> None:
     logs = [world.service.log, world.gateway.log]
     assert world.admin("log-level", "debug")[:2] == (0, "")
     order = "an administrator has set the level of the log level=debug"
-    wait_until(lambda: all(order in log.read_text() for log in logs), 5, "both obey")
+    wait_until(lambda: all(order in log.read_text() for log in logs), 10, "both obey")
     alice.ok("user.blockList")
     line = f"DEBUG response to=bellwire/v1/down/{alice.user}/phone type=user.blockList outcome=ok microseconds="
     wait_until(lambda: line in world.service.log.read_text(), 5, "a line for the response")
     assert world.audit()[0]["level"] == "debug"
     assert world.admin("log-level", "warning")[:2] == (0, "")
-    wait_until(lambda: all("set the level of the log level=warning" in log.read_text() for log in logs), 5, "both obey")
+    wait_until(lambda: all("set the level of the log level=warning" in log.read_text() for log in logs), 10, "both obey")
     size = world.service.log.stat().st_size
     alice.ok("user.blockList")
     # The level holds until the process restarts: an order from before the start does not count.
@@ -269,7 +267,7 @@ def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_pa
         call = talk(alice, bob)
         disable = gateway.ask("POST", f"/v1/admin/users/{alice.user}/disable", token=gateway.make_token("olivia", role="admin"))
         assert disable.status == 204
-        wait_until(lambda: alice.start("call.get", callID=call).wait(5)["ok"] is False, 5, "requests are refused")
+        wait_until(lambda: alice.start("call.get", callID=call).wait(10)["ok"] is False, 10, "requests are refused")
         alice.refused("call.get", "userDisabled", callID=call)
         alice.refused("push.register", "userDisabled", platform="fcm", token="t")
         since = alice.mark
@@ -278,7 +276,7 @@ def test_without_the_plugin_coordinators_refuse_a_disabled_user(rig: Rig, tmp_pa
         assert gateway.ask("GET", f"/v1/users/{alice.user}/devices").ok()["devices"][0]["online"] is False
         enable = gateway.ask("POST", f"/v1/admin/users/{alice.user}/enable", token=gateway.make_token("olivia", role="admin"))
         assert enable.status == 204
-        wait_until(lambda: alice.start("call.get", callID=call).wait(5)["ok"], 5, "the user is served again")
+        wait_until(lambda: alice.start("call.get", callID=call).wait(10)["ok"], 10, "the user is served again")
     finally:
         gateway.stop()
 
