@@ -318,7 +318,7 @@ class Rig:
         fleet = Fleet(made, services)
         self._worlds.append(fleet)
         for place in range(brokers):
-            fleet.await_state(place, "serving", 10)
+            fleet.await_state(place, "serving", 20)
         return fleet
 
     def close(self) -> None:
