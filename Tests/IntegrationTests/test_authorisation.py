@@ -7,12 +7,11 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from harness import World, call_id, ring, talk
+from harness import Request, World, call_id, ring, talk, wait_until
 
 FIELDS: dict[str, dict[str, Any]] = {
     "call.cancel": {},
@@ -72,27 +71,27 @@ def test_nothing_can_be_learned_from_how_long_an_answer_takes(world: World) -> N
     time of any answer."""
     alice, bob, erin = world.phones("alice", "bob", "erin")
     call = talk(alice, bob)
-    times: dict[str, list[float]] = {"theirs": [], "nobody's": []}
 
-    def ask(name: str, id: str) -> None:
+    def asked(id: str) -> float:
         began = time.perf_counter()
         erin.start("call.get", callID=id).wait()
-        times[name].append(time.perf_counter() - began)
         erin.messages.clear()
+        return time.perf_counter() - began
 
-    for _ in range(400):
-        ask("theirs", call)
-        ask("nobody's", call_id())
-    theirs, nobodys = (statistics.median(values) for values in times.values())
-    print(f"median of a call of others {theirs * 1e6:.0f} µs, of none {nobodys * 1e6:.0f} µs")
-    assert 0.8 < theirs / nobodys < 1.25
+    def is_alike() -> bool:
+        theirs, nobodys = zip(*[(asked(call), asked(call_id())) for _ in range(400)], strict=True)
+        print(f"median of a call of others {statistics.median(theirs) * 1e6:.0f} µs, of none {statistics.median(nobodys) * 1e6:.0f} µs")
+        return 0.8 < statistics.median(theirs) / statistics.median(nobodys) < 1.25
+
+    # A busy machine may disturb a measurement; a difference would be there each time.
+    wait_until(is_alike, 40, "the answers take the same time")
 
 
 # Limits
 
 
-def flood(count: int, ask: Callable[[int], dict[str, Any]]) -> list[str]:
-    return [outcome(ask(number)) for number in range(count)]
+def flood(requests: list[Request]) -> list[str]:
+    return [outcome(request.wait()) for request in requests]
 
 
 def test_who_rings_somebody_without_end_is_told_to_wait(world: World) -> None:
@@ -120,7 +119,7 @@ def test_who_rings_somebody_without_end_is_told_to_wait(world: World) -> None:
 def test_a_device_that_floods_is_stopped_and_others_are_not(deploy: Any) -> None:
     world = deploy(device_rate="100/500")
     mallory, alice, bob = world.phones("mallory", "alice", "bob")
-    since = mallory.mark
+    since, began = mallory.mark, time.monotonic()
     for number in range(2_000):
         mallory.publish(mallory.up, b"garbage %d" % number, bad=True)
     assert bob.accept(ring(alice, bob))["ok"]
@@ -129,18 +128,28 @@ def test_a_device_that_floods_is_stopped_and_others_are_not(deploy: Any) -> None
         found = [m.body["error"]["code"] for m in mallory.messages[since:] if m.type == "error"]
         return found if len(found) >= 2_000 else None
 
-    found = mallory.wait_for(codes, 20, "each is answered")
-    assert found.count("badRequest") >= 500 and found.count("rateLimited") > 500
+    found = mallory.wait_for(codes, 40, "each is answered")
+    assert set(found) <= {"badRequest", "rateLimited"}
+    assert 500 <= found.count("badRequest") <= 501 + 100 * (time.monotonic() - began)
 
 
 def test_the_limits_are_settings(deploy: Any) -> None:
     world = deploy(pair_rate="1/2", callee_rate="1/3", device_rate="5/30", presence_rate="1/2")
-    alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
-    assert flood(3, lambda _: alice.start("call.invite", invitees=[bob.user]).wait()) == ["ok", "ok", "rateLimited"]
+    alice, bob, carol, *others = world.phones("alice", "bob", "carol", "dave", "erin", "frank", "grace")
+    # Each limit lets one through a second besides: requests are sent at once, and more than a second's.
+    codes = flood([alice.start("call.invite", invitees=[bob.user]) for _ in range(5)])
+    assert codes[:2] == ["ok", "ok"] and "rateLimited" in codes
     assert carol.invite(bob)
-    dave.refused("call.invite", "rateLimited", invitees=[bob.user])
-    group = dave.ok("call.invite", invitees=[bob.user, carol.user])
-    assert group["errors"] == [{"userID": bob.user, "code": "rateLimited"}]
-    assert [m["userID"] for m in group["call"]["members"]] == [dave.user, carol.user]
-    codes = flood(40, lambda _: carol.start("call.get", callID=secrets.token_hex(8)).wait())
+    codes = flood([other.start("call.invite", invitees=[bob.user]) for other in others])
+    assert "rateLimited" in codes
+    dave = others[codes.index("rateLimited")]
+
+    def group() -> dict[str, Any] | None:
+        made = dave.ok("call.invite", invitees=[bob.user, carol.user])
+        return made if made.get("errors") else None
+
+    made = wait_until(group, 10, "a part of a call is refused")
+    assert made["errors"] == [{"userID": bob.user, "code": "rateLimited"}]
+    assert [m["userID"] for m in made["call"]["members"]] == [dave.user, carol.user]
+    codes = flood([carol.start("call.get", callID=secrets.token_hex(8)) for _ in range(60)])
     assert codes[0] == "callNotFound" and "rateLimited" in codes
