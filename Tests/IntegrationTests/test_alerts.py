@@ -127,7 +127,13 @@ def test_a_healthy_deployment_raises_no_alert_and_fills_the_dashboard(site: Site
         alice.end(talk(alice, bob))
     wait_until(lambda: (prometheus.value("sum(bellwire_ring_seconds_count)") or 0) >= 8, 30, "the calls are scraped")
     wait_until(lambda: prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve")
-    assert prometheus.firing() == set()
+
+    def is_healthy() -> bool:
+        # Here an alert does not wait for its `for`: a single call that rang late on a busy machine counts until it is one of a hundred.
+        alice.end(talk(alice, bob))
+        return prometheus.firing() == set()
+
+    wait_until(is_healthy, 30, lambda: f"no alert fires, but {prometheus.firing()}")
     for expression in QUERIES:
         query = expression.replace("$__rate_interval", "1m")
         # Without pushes, webhooks and users at a limit these queries have no series, but Prometheus must understand all

@@ -14,7 +14,7 @@ from harness import Terminal, World, call_id, executable, member, wait_until
 def send(world: World, user: str, text: str, *arguments: str, sender: str) -> subprocess.CompletedProcess[str]:
     """`bellwire send`, to its end."""
     command = [executable(), "send", user, text, "--as", sender, "--broker", world.broker.url, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_message_is_delivered_and_shown_once(world: World, listener: Terminal)
     done = send(world, listener.user, text, sender=World.user("alice"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "delivered" in done.stdout
-    wait_until(lambda: told(listener, "message"), 5, "the message is shown")
+    wait_until(lambda: told(listener, "message"), 15, "the message is shown")
     assert [line["data"] for line in told(listener, "message")] == [text]
 
 
@@ -69,7 +69,7 @@ def test_signals_are_shown_in_the_order_of_their_numbers(world: World, listener:
     order = [1, 3, 2, 6, 5, 4, 10, 9, 8, 7]
     for seq in order:
         alice.send({"type": "call.signal", "callID": call, "seq": seq, "data": {"candidate": seq}})
-    wait_until(lambda: len(told(listener, "signal")) == len(order), 5, "all signals are shown")
+    wait_until(lambda: len(told(listener, "signal")) == len(order), 15, "all signals are shown")
     assert [line["data"] for line in told(listener, "signal")] == [{"candidate": seq} for seq in sorted(order)]
     alice.end(call)
 
@@ -79,7 +79,7 @@ def test_messages_of_a_stream_are_shown_in_the_order_of_their_numbers(world: Wor
     alice = world.phone("alice")
     order = [1, 3, 2, 6, 5, 4, 10, 9, 8, 7]
     messages = [alice.message(listener.user, seq, seq=seq, stream="s") for seq in order]
-    wait_until(lambda: len(told(listener, "message")) == len(order), 5, "all messages are shown")
+    wait_until(lambda: len(told(listener, "message")) == len(order), 15, "all messages are shown")
     assert [line["data"] for line in told(listener, "message")] == sorted(order)
     for message in messages:
         assert alice.expect_type("receipt", messageID=message)["state"] == "delivered"
@@ -93,7 +93,7 @@ def test_messages_of_a_stream_that_waited_are_shown_in_order(world: World, tmp_p
         alice.message(carol, seq, seq=seq, stream="s", ttl=60)
     terminal = Terminal(world.broker, tmp_path, "listen", carol)
     try:
-        wait_until(lambda: len(told(terminal, "message")) == len(order), 15, "all messages are shown")
+        wait_until(lambda: len(told(terminal, "message")) == len(order), 30, "all messages are shown")
         assert [line["data"] for line in told(terminal, "message")] == sorted(order)
     finally:
         terminal.close()
