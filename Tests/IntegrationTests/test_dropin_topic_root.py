@@ -41,7 +41,7 @@ def test_agora_messages_go_there(world: World, tmp_path: Path) -> None:
         app.do("init", broker=app.broker, user=user, device=app.device, **options)
         app.do("listen", name="app")
         app.start("login")
-        assert app.expect("login", 13)["error"] == error
+        assert app.expect("login", 20)["error"] == error
         return app
 
     alice, bob = (login(user, 0, topicRoot=ROOT) for user in ("alice", "bob"))
@@ -58,7 +58,7 @@ def test_zego_calls_there(world: World, tmp_path: Path) -> None:
         app = DropIn("zego-probe", tmp_path, world.broker.url, user)
         app.do("listen")
         app.start("connect", broker=app.broker, user=user, name=user, device=app.device, **options)
-        assert app.expect("connect", 13)["code"] == code
+        assert app.expect("connect", 20)["code"] == code
         return app
 
     alice, bob = (connect(user, 0, topicRoot=ROOT) for user in ("alice", "bob"))
