@@ -48,7 +48,7 @@ def test_the_will_of_any_client_works(world: World, kind: tuple[int, str]) -> No
     call = talk(alice, bob)
     since = len(world.tap.messages)
     bob.drop()
-    will = world.tap.wait(lambda m: m.topic == bob.presence_topic, 3, "the will", since)
+    will = world.tap.wait(lambda m: m.topic == bob.presence_topic, 10, "the will", since)
     assert will.body == {"online": False, "reason": "lost", "session": bob.session}
     bob.connect()
     assert bob.messages[-1].type == "welcome" or bob.events(call)
@@ -103,11 +103,11 @@ class CommandLine:
             ],
             stdout=self._output,
         )
-        wait_until(lambda: "Subscribed" in self._output.read_text(), 5, "mosquitto_sub has subscribed")
+        wait_until(lambda: "Subscribed" in self._output.read_text(), 20, "mosquitto_sub has subscribed")
 
     def publish(self, **body: Any) -> None:
         arguments = ["-V", "5", "-h", "127.0.0.1", "-p", str(self._world.broker.port), "-q", "1"]
-        subprocess.run(["mosquitto_pub", *arguments, "-t", self._up, "-m", json.dumps(body)], check=True, timeout=10)
+        subprocess.run(["mosquitto_pub", *arguments, "-t", self._up, "-m", json.dumps(body)], check=True, timeout=30)
 
     def expect(self, **fields: Any) -> dict[str, Any]:
         """The first message with these fields. The device acks an event."""
@@ -118,7 +118,7 @@ class CommandLine:
                     return body
             return None
 
-        body = wait_until(find, 5, f"{self.user} gets {fields}")
+        body = wait_until(find, 20, f"{self.user} gets {fields}")
         if body["type"] == "event":
             self.publish(type="ack", callID=body["callID"], revision=body["revision"])
         return body

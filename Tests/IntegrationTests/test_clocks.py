@@ -52,22 +52,23 @@ def test_a_clock_that_is_set_ends_no_call_and_lets_none_ring_on(
     alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
     ringing = [ring(alice, other, timeout=60) for other in (bob, carol, dave)]
     active = talk(carol, dave)
-    short = ring(alice, bob, timeout=SHORT_SECONDS)
     began = now_ms()
+    short = ring(alice, bob, timeout=SHORT_SECONDS)
     clock.step(seconds)
 
     ended = bob.expect("call.timeout", short, 20)
-    took = now_ms() - began
-    assert -TOLERANCE_MS < took - SHORT_SECONDS * 1_000 < 2 * TOLERANCE_MS, f"the short call timed out after {took:.0f} ms"
-    assert abs(ended["call"]["endedAt"] - now_ms()) < 2 * TOLERANCE_MS
+    took = ended.wall - began
+    assert took > SHORT_SECONDS * 1_000 - TOLERANCE_MS, f"the short call timed out after {took:.0f} ms"
+    assert began + SHORT_SECONDS * 1_000 - 2 * TOLERANCE_MS < ended["call"]["endedAt"] < ended.wall + 2 * TOLERANCE_MS
     for call in ringing:
         assert alice.get(call)["state"] == "ringing"
     assert carol.get(active)["state"] == "active"
 
     # A call that begins now rings, is answered, and its times are right.
     later = ring(bob, alice, mode="advanced")
+    before = now_ms()
     accepted = alice.accept(later)["call"]
-    assert abs(accepted["acceptedAt"] - now_ms()) < 2 * TOLERANCE_MS
+    assert before - 2 * TOLERANCE_MS < accepted["acceptedAt"] < now_ms() + 2 * TOLERANCE_MS
     alice.end(later)
     assert all(service.status("/readyz") == 200 for service in world.services)
 
@@ -81,7 +82,7 @@ def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deplo
         alice, bob = world.phones("alice", "bob")
         call = ring(alice, bob, timeout=60)
         clock.step(70)
-        wait_until(lambda: steps_seen(world) >= 1, 5, "the step is seen, and counted")
+        wait_until(lambda: steps_seen(world) >= 1, 15, "the step is seen, and counted")
         log = world.service.log.read_text()
         assert "the clock of the store's machine was set" in log
         world.service.kill()
@@ -89,7 +90,7 @@ def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deplo
         world.service.wait_ready()
         assert alice.start("call.get", callID=call).ok(25)["call"]["state"] == "ringing"
         welcome = world.another(alice, "web").had("welcome")[0]
-        assert abs(welcome["serverTime"] - now_ms()) < TOLERANCE_MS
+        assert abs(welcome["serverTime"] - welcome.wall) < TOLERANCE_MS
         alice.cancel(call)
     finally:
         world.close()
@@ -128,7 +129,7 @@ def test_what_strangers_compare_with_their_clocks_is_by_the_wall_clock(
         for target in (iphone.target("apnsVoIP"), android.only):
             pushed = providers.expect(target, "ring", call)
             assert 0 < pushed.content["expiresIn"] <= 60_000
-        wait_until(lambda: receiver.of_call(call), 5, "the webhook is taken")
+        wait_until(lambda: receiver.of_call(call), 15, "the webhook is taken")
         assert abs(int(receiver.of_call(call)[0].headers["webhook-timestamp"]) - time.time()) < 10
         alice.cancel(call)
         providers.expect(iphone.target("webPush"), "missed", call)
@@ -137,7 +138,7 @@ def test_what_strangers_compare_with_their_clocks_is_by_the_wall_clock(
         token = iphone.target("apnsVoIP")
         providers.fail(token, Reply(410, {"reason": "Unregistered", "timestamp": ended}))
         first = alice.invite(iphone.user)
-        wait_until(lambda: [p for p in providers.of(token, call=first) if p.status == 410], 5, "Apple says 410")
+        wait_until(lambda: [p for p in providers.of(token, call=first) if p.status == 410], 15, "Apple says 410")
         alice.cancel(first)
         second = alice.invite(iphone.user)
         assert providers.expect(token, "ring", second).taken

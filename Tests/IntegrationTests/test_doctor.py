@@ -55,6 +55,16 @@ def doctor(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {check["name"]: check for check in checks}
 
 
+def undelayed(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Examines again while this machine is so busy that answers take as long as at a broker that holds small packets back."""
+
+    def quick() -> tuple[int, dict[str, dict[str, Any]]] | None:
+        status, checks = doctor(*options)
+        return (status, checks) if checks["small-packets"]["verdict"] == "ok" else None
+
+    return wait_until(quick, 40, "the broker holds no small packets back")
+
+
 def verdicts(checks: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {name: check["verdict"] for name, check in checks.items() if check["verdict"] != "ok"}
 
@@ -67,7 +77,7 @@ CHECKS = {
 
 def test_an_open_broker_is_warned_of(tmp_path: Path, brokers: list[Broker]) -> None:
     brokers.append(OddBroker(tmp_path, "retain_available false\nset_tcp_nodelay true"))
-    status, checks = doctor("--broker", brokers[0].url)
+    status, checks = undelayed("--broker", brokers[0].url)
     assert set(checks) == CHECKS
     assert (status, verdicts(checks)) == (1, {"wrong-token": "warn"})
     text = run("doctor", "--broker", brokers[0].url).stdout
@@ -82,7 +92,7 @@ def test_a_broker_with_tokens_and_a_store_are_well(tmp_path: Path, brokers: list
     token.write_text(broker.token("backend", role="server"))
     redis = RedisServer(tmp_path / "redis", appendfsync="everysec", arguments=("--maxmemory", "1gb"))
     try:
-        status, checks = doctor("--broker", broker.url, "--token-file", str(token), "--store", redis.url)
+        status, checks = undelayed("--broker", broker.url, "--token-file", str(token), "--store", redis.url)
     finally:
         redis.stop()
     assert (status, verdicts(checks)) == (0, {}), checks
@@ -113,9 +123,9 @@ def test_each_bad_setting_is_named(tmp_path: Path, brokers: list[Broker]) -> Non
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
     client.subscribe("#", 1)
-    wait_until(lambda: bool(subscribed), 5, "the subscription")
+    wait_until(lambda: bool(subscribed), 10, "the subscription")
     client.publish("end", "1", 1).wait_for_publish(5)
-    wait_until(lambda: "end" in left, 5, "all messages")
+    wait_until(lambda: "end" in left, 10, "all messages")
     client.loop_stop()
     assert left == ["end"]
 
