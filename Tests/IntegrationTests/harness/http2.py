@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .http2_connection import Asked, Connection, Reply
+from .processes import free_port
 
 Handler = Callable[[Asked], Reply]
 
@@ -38,7 +39,7 @@ class Http2Server:
         self._loop = asyncio.new_event_loop()
         self._gate = asyncio.Event()
         self._gate.set()
-        self.port = 0
+        self.port = free_port()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.start()
 

@@ -17,6 +17,8 @@ from google.protobuf.json_format import Parse
 from livekit import api
 from livekit.protocol import room as rooms
 
+from .processes import free_port
+
 PREFIX = "/twirp/livekit.RoomService/"
 
 
@@ -43,7 +45,7 @@ class LiveKit:
         self.problems: list[str] = []
         self.judge: Callable[[str, dict[str, Any]], int] = lambda _method, _body: 200
         self._lock = threading.Lock()
-        self._start(port)
+        self._start(port or free_port())
 
     def _start(self, port: int) -> None:
         stand_in = self

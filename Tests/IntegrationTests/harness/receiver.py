@@ -18,6 +18,7 @@ from typing import Any
 from standardwebhooks import Webhook
 
 from .credentials import make_certificates
+from .processes import free_port
 
 
 def new_secret() -> str:
@@ -60,7 +61,7 @@ class Receiver:
         self.answer_headers: dict[str, str] = {}
         self._lock = threading.Lock()
         make_certificates(directory)
-        self._start(0)
+        self._start(free_port())
 
     def _start(self, port: int) -> None:
         receiver = self
