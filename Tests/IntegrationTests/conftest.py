@@ -120,6 +120,7 @@ SECONDS = {
     "test_zego_http.py": 50,
     "test_push_crashes.py": 50,
     "test_openapi_fuzz.py": 50,
+    "test_gateway_held.py": 50,
     "test_zego_call_compat.py": 45,
     "test_conformance_sdks.py::test_the_swift_sdk_conforms_as_the_device": 45,
     "test_zim_compat.py": 40,
