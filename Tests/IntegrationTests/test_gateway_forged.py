@@ -45,7 +45,7 @@ class Forger:
         self.client.on_connect = lambda *_: self.client.subscribe(f"{ROOT}/up/#", 1)
         self.client.connect("127.0.0.1", broker.port)
         self.client.loop_start()
-        assert ready.wait(5)
+        assert ready.wait(20)
 
     def answer(self, topic: str, correlation: bytes, id: str, name: str) -> None:
         properties = Properties(PacketTypes.PUBLISH)
@@ -75,7 +75,7 @@ def test_only_the_answer_to_this_very_request_counts(broker: Broker, forger: For
         answers = []
         asking = threading.Thread(target=lambda: answers.append(gateway.get("/v1/users/victim")))
         asking.start()
-        wait_until(lambda: bool(forger.asked), 5, "the request")
+        wait_until(lambda: bool(forger.asked), 8, "the request")
         message, body = forger.asked[0]
         topic, data = message.properties.ResponseTopic, message.properties.CorrelationData
         assert topic.startswith(f"{ROOT}/down/victim/server/") and len(data) == 24
