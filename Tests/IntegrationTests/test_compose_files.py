@@ -127,7 +127,7 @@ def start(directory: Path, configuration: Path, **variables: str) -> subprocess.
         "BELLWIRE_MOSQUITTO_CONF": str(configuration), "BELLWIRE_MOSQUITTO_RUN": str(directory), "PATH": f"{directory}:{os.environ['PATH']}",
     }  # fmt: skip
     return subprocess.run(
-        [DEPLOY / "mosquitto/bellwire-broker"], env=clean_environment(environment), capture_output=True, text=True, timeout=10
+        [DEPLOY / "mosquitto/bellwire-broker"], env=clean_environment(environment), capture_output=True, text=True, timeout=30
     )
 
 
@@ -167,7 +167,7 @@ def test_mosquitto_takes_the_options_and_reads_them_again(tmp_path: Path) -> Non
     child = Child([str(DEPLOY / "mosquitto/bellwire-broker")], stdout=broker.log, env=environment)
     broker._child = child
     try:
-        wait_until(lambda: not child.running or listening(broker.port), 10, "mosquitto listens")
+        wait_until(lambda: not child.running or listening(broker.port), 30, "mosquitto listens")
         assert child.running, broker.log.read_text()
         for reloads in range(2):
             attempts = [Attempt(broker, f"alice/phone-{number}", "alice", broker.token("alice")) for number in range(3)]
@@ -175,7 +175,7 @@ def test_mosquitto_takes_the_options_and_reads_them_again(tmp_path: Path) -> Non
             for attempt in attempts:
                 attempt.close()
             broker.reload()
-            wait_until(lambda: "Reloading config" in broker.log.read_text(), 5, "read again")
+            wait_until(lambda: "Reloading config" in broker.log.read_text(), 10, "read again")
     finally:
         broker.stop()
 
@@ -191,7 +191,7 @@ def test_on_sighup_the_listener_of_websockets_keeps_its_certificate(tmp_path: Pa
     )
     broker = Child(["mosquitto", "-c", str(tmp_path / "mosquitto.conf")], stdout=tmp_path / "log")
     try:
-        wait_until(lambda: listening(plain) and listening(web), 10, "mosquitto listens")
+        wait_until(lambda: listening(plain) and listening(web), 30, "mosquitto listens")
 
         def shown(port: int) -> str:
             return ssl.get_server_certificate(("127.0.0.1", port))

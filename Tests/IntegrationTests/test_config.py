@@ -51,7 +51,7 @@ def test_a_coordinator_runs_by_its_file(rig: Rig, tmp_path: Path) -> None:
     )
     process = subprocess.Popen([executable(), "serve", "--config", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: is_ready(port), 10, "the coordinator serves where its own object says")
+        wait_until(lambda: is_ready(port), 30, "the coordinator serves where its own object says")
         alice = rig.people(broker).phone("alice")
         assert next(m for m in alice.messages if m.type == "welcome")["heartbeatInterval"] == 9
         invitees = [f"user{number}" for number in range(4)]

@@ -73,13 +73,13 @@ def is_online(asker: Any, user: str) -> bool:
 def test_the_bot_answers_greets_and_leaves(world: World, tmp_path: Path) -> None:
     alice, bot = world.phone("alice"), world.user("bot")
     with running(tmp_path, "bot.py", bot, "1", BROKER=world.broker.url) as program:
-        wait_until(lambda: is_online(alice, bot), 10, "the bot is online", every=0.1)
+        wait_until(lambda: is_online(alice, bot), 20, "the bot is online", every=0.1)
         call = alice.invite(bot, mode="advanced")
-        assert alice.expect_change(call, bot, "accepted")["call"]["state"] == "active"
+        assert alice.expect_change(call, bot, "accepted", 15)["call"]["state"] == "active"
         program.says(f"answered {alice.user}")
         greeting = wait_until(lambda: next((m for m in alice.messages if m.type == "message"), None), 10, "the greeting")
         assert greeting["from"] == bot and greeting["data"] == "Hello, I am a bot."
-        assert member(alice.expect("call.ended", call)["call"], bot)["state"] == "quit"
+        assert member(alice.expect("call.ended", call, 15)["call"], bot)["state"] == "quit"
         second = alice.invite(bot)
         assert alice.expect_change(second, bot, "accepted")["call"]["endReason"] == "answered"
 
@@ -88,11 +88,11 @@ def test_the_bot_connects_again(rig: Any, tmp_path: Path) -> None:
     world = rig.world()
     alice, bot = world.phone("alice"), world.user("bot")
     with running(tmp_path, "bot.py", bot, "60", BROKER=world.broker.url):
-        wait_until(lambda: is_online(alice, bot), 10, "the bot is online", every=0.1)
+        wait_until(lambda: is_online(alice, bot), 20, "the bot is online", every=0.1)
         alice.close()
         world.broker.restart()
         caller = world.phone("caller")
-        wait_until(lambda: is_online(caller, bot), 20, "the bot is online again", every=0.1)
+        wait_until(lambda: is_online(caller, bot), 30, "the bot is online again", every=0.1)
         call = caller.invite(bot, mode="advanced")
         caller.expect_change(call, bot, "accepted")
         caller.end(call)
@@ -129,10 +129,10 @@ def test_the_backend_calls_and_hears_who_answered(shop: tuple[World, dict[str, s
     world, environment = shop
     bob = world.phone("bob")
     with running(tmp_path, "backend.py", bob.user, **environment) as program:
-        call = bob.expect("call.invited")["callID"]
+        call = bob.expect("call.invited", seconds=20)["callID"]
         program.says(f"call {call}")
         bob.accept(call)
-        bob.expect("call.ended", call)
+        bob.expect("call.ended", call, 15)
         program.ends()
         told = [line for line in program.lines() if line.startswith("call.")]
         assert told[:2] == ["call.created shop accepted", f"call.created {bob.user} inviting"]
