@@ -101,6 +101,7 @@ extension RedisCallStore {
             }
         var pipeline = try self.session.pipeline()
         let now = try await now()
+        let comparedTime = self.session.comparedTime
         if script == .online {
             // The lists come before the presence that names the broker.
             addListing(sessions, now, to: &pipeline)
@@ -109,7 +110,7 @@ extension RedisCallStore {
         for session in sessions {
             // Only `online` looks at the time of the message.
             let hasTime = script == .online
-            pipeline.script(script, keys: keys.count, arguments: 4 + bounds.count + (hasTime ? 1 : 0)) {
+            pipeline.script(script, keys: keys.count, arguments: 5 + bounds.count + (hasTime ? 1 : 0)) {
                 for name in keys { $0.add(key(session.device.userID, name)) }
                 $0.add(session.device.deviceID.string)
                 $0.add(session.id)
@@ -117,6 +118,7 @@ extension RedisCallStore {
                 for bound in bounds { $0.add(bound) }
                 if hasTime { if let received = session.received { $0.add(received) } else { $0.add("") } }
                 $0.add(session.broker ?? "")
+                $0.add(comparedTime)
             }
         }
         return try await self.session.run(pipeline, isWrite: true).suffix(sessions.count)

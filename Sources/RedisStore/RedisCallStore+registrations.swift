@@ -104,13 +104,14 @@ extension RedisCallStore {
         }
         let former = try await session.run(owning, isWrite: true)[0].values()
         var pipeline = try session.pipeline()
-        pipeline.script(.register, keys: 1, arguments: 6) {
+        pipeline.script(.register, keys: 1, arguments: 7) {
             $0.add(registrationsKey(user))
             addTimes(now, to: &$0)
             $0.add(name)
             $0.add("\(now):\(registration.digest):\(registration.target.text)")
             $0.add(Int64(PushLimits.appsPerDevice))
             $0.add(Int64(PushLimits.devicesPerUser))
+            $0.add(session.comparedTime)
         }
         if let device = former.first.flatMap(device) {
             for name in former.dropFirst() {
@@ -131,12 +132,13 @@ extension RedisCallStore {
     ) async throws(StoreError) -> [PushRegistration] {
         let now = try await now()
         var pipeline = try session.pipeline()
-        pipeline.script(.unregister, keys: 1, arguments: 5) {
+        pipeline.script(.unregister, keys: 1, arguments: 6) {
             $0.add(registrationsKey(device.userID))
             addTimes(now, to: &$0)
             $0.add(device.deviceID.string)
             $0.add(platform?.rawValue ?? "")
             $0.add(app?.string ?? "")
+            $0.add(session.comparedTime)
         }
         try await disown(try await session.run(pipeline, isWrite: true)[0], of: device.userID)
         return try await registrations(of: device)
@@ -156,12 +158,13 @@ extension RedisCallStore {
         of name: [UInt8], _ user: UserID, _ digest: String, since: String, _ now: Milliseconds,
         to pipeline: inout RedisPipeline
     ) {
-        pipeline.script(.endRegistration, keys: 1, arguments: 5) {
+        pipeline.script(.endRegistration, keys: 1, arguments: 6) {
             $0.add(registrationsKey(user))
             addTimes(now, to: &$0)
             $0.add(name)
             $0.add(digest)
             $0.add(since)
+            $0.add(session.comparedTime)
         }
     }
 

@@ -46,13 +46,6 @@ extension RedisCallStore {
     ) throws(StoreError) -> CommitOutcome {
         guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
         else { throw reply.unexpected }
-        if parts[0].integer == 3 {
-            let difference = time - session.raw(session.time ?? time)
-            throw StoreError(
-                .failed,
-                "\(session.address): the clock of a server differs by \(difference) ms from the store's clock: synchronize "
-                    + "the clocks of all servers")
-        }
         let isExplained =
             try session.hasClock(for: key(id))
             ? session.learnClock(time, between: before, session.machine.boot()) : true
@@ -207,7 +200,6 @@ extension RedisCallStore {
                 $0.add("")
             }
             $0.add(Int64(outboxWords))
-            if session.isCluster, let now = session.time { $0.add(session.raw(now)) } else { $0.add("") }
             switch commit.liveChange {
             case .live(let ringing)?: $0.add(Int64(ringing))
             case .over?: $0.add("over")
@@ -220,6 +212,7 @@ extension RedisCallStore {
                 $0.add(place == revisions.count - 1 ? [] : RecordCodec.encode(revision.record))
             }
             for note in commit.notes { add(note, to: &$0) }
+            $0.add(session.comparedTime)
         }
     }
 

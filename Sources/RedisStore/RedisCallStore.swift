@@ -68,11 +68,11 @@ package final class RedisCallStore: CallStore {
     package init(
         address: RedisAddress, prefix: String = "bellwire", stamp: DeploymentStamp? = nil, waitReplicas: Int = 0,
         historyPerUser: Int = Retention.historyPerUser, historyRetention: Milliseconds = Retention.history,
-        lease: Milliseconds = PresencePolicy().lease
+        lease: Milliseconds = PresencePolicy().lease, machine: MachineClock = .system
     ) {
         session = RedisSession(
             address, waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix),
-            deployment: stamp.map { RedisDeployment($0, prefix: prefix) })
+            deployment: stamp.map { RedisDeployment($0, prefix: prefix) }, machine: machine)
         self.prefix = prefix
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)

@@ -373,7 +373,7 @@ final class RedisCluster: RedisLink {
     }
 
     private func finishRound(of run: RedisClusterRun) {
-        if let error = run.replies[run.stage].lazy.compactMap({ $0?.error }).first {
+        if let error = run.replies[run.stage].lazy.compactMap({ $0?.clockError ?? $0?.error }).first {
             // The next stage must not be sent.
             runs.removeAll { $0 === run }
             return run.exchange.finish(.failure(StoreError(.failed, "\(address): \(error)")))

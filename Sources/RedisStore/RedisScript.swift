@@ -1,4 +1,7 @@
 /// The scripts that Redis runs. Each script runs atomically, on keys of one hash slot.
+///
+/// Where the last argument is the time (`RedisSession.comparedTime`), the server compares the time with its own clock
+/// and answers an error when they differ by more than 500 ms.
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry, outbox entries and notes.
     ///
@@ -7,13 +10,13 @@ package enum RedisScript: CaseIterable {
     /// counts, bytes by owner, owners of lines (`whose`).
     ///
     /// ARGV: expected version, record, deadline or "", end of life or "", call id, begin and end of the validity or "",
-    /// number of words for endpoints, the time or "", and the change of the live calls: the number of pending
-    /// invitations, "over", or "" when nothing changes; then the words for endpoints, which are the record's owner and
-    /// a pair per revision ("number:time:", and the record, or "" for the record that is written); then notes. All
-    /// times are those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
+    /// number of words for endpoints, and the change of the live calls: the number of pending invitations, "over", or
+    /// "" when nothing changes; then the words for endpoints, which are the record's owner and a pair per revision
+    /// ("number:time:", and the record, or "" for the record that is written); then notes, and the time. All times are
+    /// those of the clock of Redis, in a cluster of the clock of the server of the partition {p0}.
     ///
     /// Returns {result, version, time in milliseconds}; the result is 1 when written, 0 for another version, 2 when the
-    /// commit came too late or too early, 3 when the server's clock differs from the given time by more than 500 ms.
+    /// commit came too late or too early.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, the number of dropped entries. ARGV: bound on entries, life in
     /// milliseconds, then the entries.
@@ -30,15 +33,15 @@ package enum RedisScript: CaseIterable {
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
     /// Notes that a device came online. KEYS: presence, ended sessions, profile. ARGV: device, session, now, life of an
-    /// entry, bound on online devices, bound on known devices, time of receipt or "", broker. Returns 1, 0 when the session
+    /// entry, bound on online devices, bound on known devices, time of receipt or "", broker, time. Returns 1, 0 when the session
     /// has ended, 2 when the message is older than the current session, or the former session of the device at another
     /// broker: "broker session".
     case online
     /// Notes that a device went offline. KEYS: presence, ended sessions. ARGV: device, session, now, how long an ended
-    /// session is remembered, bound on remembered sessions, life of an entry, broker. Returns 1 when this ended the
+    /// session is remembered, bound on remembered sessions, life of an entry, broker, time. Returns 1 when this ended the
     /// device's current session.
     case offline
-    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "". Returns the device's
+    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "", time. Returns the device's
     /// broker; 1 when the broker is not known, 0 when the device is not online.
     case renew
     /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
@@ -85,14 +88,14 @@ package enum RedisScript: CaseIterable {
     /// holders, attempts, owners of lines and dead letters. ARGV: record, numbers. Returns the number of dead letters.
     case replayLetters
     /// Makes a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, value, bound on
-    /// apps per device, bound on devices per user. Returns three words for each registration that the new registration
+    /// apps per device, bound on devices per user, time. Returns three words for each registration that the new registration
     /// ended: name, begin, digest of the target.
     case register
     /// Ends registrations of a device. KEYS: the user's registrations. ARGV: now, life of a registration, device,
-    /// platform or "", app or "". Returns the ended registrations, as `register` does.
+    /// platform or "", app or "", time. Returns the ended registrations, as `register` does.
     case unregister
     /// Ends a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, digest of its
-    /// target, begin or "" for any. Returns the ended registrations, as `register` does.
+    /// target, begin or "" for any, time. Returns the ended registrations, as `register` does.
     case endRegistration
     /// Gives a target to a device. KEYS: the owner's entry. ARGV: "device/user", name of the registration, begin, life.
     /// Returns the former owner and the names of its registrations, if the target had another owner.
@@ -119,15 +122,15 @@ package enum RedisScript: CaseIterable {
 
     var source: String {
         switch self {
-        case .commit: Self.shared + Self.commitBody
+        case .commit: Self.checkedTime + Self.shared + Self.commitBody
         case .trace: Self.traceBody
         case .note: Self.shared + Self.noteBody
         case .claim: Self.claimBody
         case .release: Self.releaseBody
         case .trim: Self.trimBody
-        case .online: Self.sharedPresence + Self.onlineBody
-        case .offline: Self.sharedPresence + Self.offlineBody
-        case .renew: Self.sharedPresence + Self.renewBody
+        case .online: Self.checkedTime + Self.sharedPresence + Self.onlineBody
+        case .offline: Self.checkedTime + Self.sharedPresence + Self.offlineBody
+        case .renew: Self.checkedTime + Self.sharedPresence + Self.renewBody
         case .mend: Self.mendBody
         case .forgetOver: Self.forgetOverBody
         case .agree: Self.agreeBody
@@ -141,9 +144,9 @@ package enum RedisScript: CaseIterable {
         case .boundLines: Self.sharedLines + Self.boundLinesBody
         case .boundOwners: Self.sharedLines + Self.boundOwnersBody
         case .replayLetters: Self.replayLettersBody
-        case .register: Self.sharedRegistrations + Self.registerBody
-        case .unregister: Self.sharedRegistrations + Self.unregisterBody
-        case .endRegistration: Self.sharedRegistrations + Self.endRegistrationBody
+        case .register: Self.checkedTime + Self.sharedRegistrations + Self.registerBody
+        case .unregister: Self.checkedTime + Self.sharedRegistrations + Self.unregisterBody
+        case .endRegistration: Self.checkedTime + Self.sharedRegistrations + Self.endRegistrationBody
         case .own: Self.ownBody
         case .disown: Self.disownBody
         case .takePushes: Self.takePushesBody
@@ -153,6 +156,20 @@ package enum RedisScript: CaseIterable {
         case .reservePush: Self.reservePushBody
         }
     }
+
+    /// Refuses the time of another server's clock when the server's own clock differs by more than 500 ms. The time is
+    /// the last argument; "" means that there is nothing to compare.
+    private static let checkedTime = """
+        local given = table.remove(ARGV)
+        if given ~= '' then
+          local time = redis.call('TIME')
+          local difference = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(given)
+          if math.abs(difference) > 500 then
+            return redis.error_reply(string.format('CLOCKDIFFERS %.0f', difference))
+          end
+        end
+
+        """
 
     /// Merges notes, which come as triples. An ack is "a", field, "revision:session"; a sign of life is "h", field,
     /// milliseconds; a milestone is "m", field, milliseconds; the state of pushes is "p", field, "invitation:…"; a ring
@@ -203,10 +220,9 @@ package enum RedisScript: CaseIterable {
     private static let commitBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        if ARGV[9] ~= '' and math.abs(now - tonumber(ARGV[9])) > 500 then return {3, 0, now} end
         if ARGV[7] ~= '' and (now < tonumber(ARGV[6]) or now > tonumber(ARGV[7])) then return {2, 0, now} end
         local owed = tonumber(ARGV[8])
-        local known = read(KEYS[1], 11 + owed)
+        local known = read(KEYS[1], 10 + owed)
         local version = tonumber(known.v or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         -- Each endpoint has six keys; two keys for pushes may follow.
@@ -217,7 +233,7 @@ package enum RedisScript: CaseIterable {
         end
         for i = 4, #KEYS - 5, 6 do
           local added, bytes = 0, 0
-          for j = 12, 10 + owed, 2 do
+          for j = 11, 9 + owed, 2 do
             local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]
             if redis.call('ZADD', KEYS[i], string.match(ARGV[j], '^%d+'), ARGV[j] .. record) == 1 then
               bytes = bytes + #record
@@ -228,9 +244,9 @@ package enum RedisScript: CaseIterable {
           redis.call('HINCRBY', KEYS[i + 3], 'w', added)
           local owner
           if redis.call('ZCARD', KEYS[i]) == added then
-            owner = ARGV[11]
+            owner = ARGV[10]
             redis.call('ZADD', KEYS[i + 1], now, ARGV[5])
-            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[12], ':(%d+):'), ARGV[5])
+            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[11], ':(%d+):'), ARGV[5])
             redis.call('HSET', KEYS[i + 5], ARGV[5], owner)
           else
             -- All entries of a line count towards its first owner.
@@ -238,11 +254,11 @@ package enum RedisScript: CaseIterable {
           end
           if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
         end
-        write(KEYS[1], 11 + owed, known, {'v', version + 1, 'r', ARGV[2]})
+        write(KEYS[1], 10 + owed, known, {'v', version + 1, 'r', ARGV[2]})
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
-        if ARGV[10] == 'over' then redis.call('ZREM', KEYS[3], ARGV[5])
-        elseif ARGV[10] ~= '' then redis.call('ZADD', KEYS[3], ARGV[10], ARGV[5]) end
+        if ARGV[9] == 'over' then redis.call('ZREM', KEYS[3], ARGV[5])
+        elseif ARGV[9] ~= '' then redis.call('ZADD', KEYS[3], ARGV[9], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])
         elseif version > 0 then redis.call('PERSIST', KEYS[1]) end
         return {1, version + 1, now}

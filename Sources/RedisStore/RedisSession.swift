@@ -379,6 +379,10 @@ final class RedisSession: AnswersLater {
     /// The store's time, or nil while the time is unknown.
     var time: Milliseconds? { clock.isDoubtful ? nil : clock.now(boot: machine.boot()) }
 
+    /// The time that the servers of a cluster compare with their own clocks, by the clock of the server of {p0}; "" for
+    /// a single server, whose clock is the store's.
+    var comparedTime: String { isCluster ? time.map { String(raw($0)) } ?? "" : "" }
+
     /// Returns the time of Redis's own clock at this store time.
     func raw(_ time: Milliseconds) -> Milliseconds { time - shared.correction }
 

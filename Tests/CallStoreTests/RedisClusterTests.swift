@@ -1,5 +1,6 @@
 import CallCore
 import CallStore
+import Glibc
 import SignalingProtocol
 import Testing
 
@@ -63,5 +64,78 @@ import Testing
             deleting.command("DEL", 1) { $0.add("stages:{\(name)}") }
             _ = try link.run(deleting)
         }
+    }
+
+    static let checkedScripts: [RedisScript] = [
+        .commit, .online, .offline, .renew, .register, .unregister, .endRegistration,
+    ]
+
+    /// The time comes from the server of {p0}; another server compares the time with its own clock.
+    @Test(arguments: checkedScripts)
+    func aScriptRefusesTheTimeOfAnotherClock(script: RedisScript) throws {
+        let server = try RedisServer.shared.get()
+        let connection = try RedisConnection(server.address, timeout: 1_000)
+        func reply(at difference: Milliseconds?) throws -> RedisReply {
+            var time = RedisPipeline()
+            time.command("TIME")
+            let now = try connection.run(time)[0].redisTime()
+            var evaluation = RedisPipeline()
+            evaluation.command("EVAL", 4) {
+                $0.add(script.source)
+                $0.add("1")
+                $0.add("clocks:{a}")
+                $0.add(difference.map { String(now + $0) } ?? "")
+            }
+            return try connection.run(evaluation)[0]
+        }
+        for difference: Milliseconds in [-740, 640] {
+            let error = try reply(at: difference).clockError
+            let told = difference < 0 ? "differs by 7" : "differs by -"
+            #expect(error?.contains(told) ?? false, "\(error ?? "no error")")
+        }
+        for difference: Milliseconds? in [-300, 300, nil] {
+            #expect(try reply(at: difference).clockError == nil)
+        }
+    }
+
+    /// Returns the reply that a server sends as `text`.
+    private func reply(_ text: String) throws -> RedisReply {
+        var ends: [Int32] = [-1, -1]
+        precondition(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0, "no socket pair: \(errno)")
+        defer { close(ends[1]) }
+        let bytes = Array("\(text)\r\n".utf8)
+        _ = bytes.withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+        var pipeline = RedisPipeline()
+        pipeline.command("PING")
+        return try RedisConnection(descriptor: ends[0]).run(pipeline)[0]
+    }
+
+    private static let other = RedisAddress.Server(host: "10.0.0.2", port: 6380)
+
+    @Test(arguments: [
+        ("-MOVED 3999 10.0.0.2:6380", RedisRedirection.moved(RedisSlot(3999)!, other)),
+        ("-MOVED 0 :6380", .moved(RedisSlot(0)!, .init(host: "asked", port: 6380))),
+        ("-MOVED 5 fd00::2:6380", .moved(RedisSlot(5)!, .init(host: "fd00::2", port: 6380))),
+        ("-ASK 3999 10.0.0.2:6380", .ask(other)),
+        ("-TRYAGAIN Multiple keys request during rehashing of slot", .tryAgain),
+        ("-NOSCRIPT No matching script. Please use EVAL.", .loadScripts),
+        ("-MOVED 16384 10.0.0.2:6380", nil), ("-MOVED -1 10.0.0.2:6380", nil), ("-MOVED 5 10.0.0.2", nil),
+        ("-MOVED 5 10.0.0.2:0", nil), ("-MOVED 5 10.0.0.2:65536", nil), ("-MOVED", nil), ("-ASK 5", nil),
+        ("-CLUSTERDOWN Hash slot not served", nil), ("+MOVED 5 10.0.0.2:6380", nil), ("$-1", nil),
+    ])
+    func aRedirectionNamesItsServer(text: String, redirection: RedisRedirection?) throws {
+        #expect(try RedisRedirection(reply(text), of: .init(host: "asked", port: 6379)) == redirection)
+    }
+
+    @Test(arguments: [
+        ("-READONLY You can't write against a read only replica.", true),
+        ("-ERR READONLY You can't write against a read only replica. script: 0123, on @user_script:7.", true),
+        ("-LOADING Redis is loading the dataset in memory", true), ("-MASTERDOWN Link with MASTER is down", true),
+        ("-NOREPLICAS Not enough good replicas to write.", true), ("-MISCONF Errors writing to the AOF file", true),
+        ("-OOM command not allowed when used memory > 'maxmemory'.", true),
+        ("-CLUSTERDOWN The cluster is down", false), ("-ERR unknown command", false), ("+READONLY", false),
+    ])
+    func aServerThatTakesNoWritesSaysSo(text: String, refuses: Bool) throws {
+        #expect(try reply(text).refusesWrites == refuses)
     }
 }

@@ -1,6 +1,7 @@
 import CallCore
 import FoundationEssentials
 import FuzzEntries
+import SignalingProtocol
 import Synchronization
 import Testing
 
@@ -270,5 +271,39 @@ import Testing
         try look()
         try look()
         #expect(session.hazards == [.evicts(policy: "allkeys-lru"), .keepsNothing])
+    }
+
+    /// The store expects another time than the servers of a cluster have: all that carries the time is refused.
+    @Test(arguments: [Milliseconds(-700), 700])
+    func serversOfAClusterRefuseAnotherTimeThanTheirs(difference: Milliseconds) throws {
+        let shift = Mutex(Milliseconds(0))
+        let machine = MachineClock(
+            boot: { MachineClock.system.boot() + shift.withLock(\.self) }, wall: MachineClock.system.wall,
+            bootID: "test")
+        let store = BlockingStore(
+            RedisCallStore(
+                address: try RedisClusterServers.shared.get().address, prefix: "test-\(UUID().uuidString)",
+                machine: machine))
+        let session = DeviceSession(alicePhone, id: "s")
+        let policy = PresencePolicy()
+        let commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        let registration = PushRegistration(
+            .init(alicePhone, .standard, .fcm), target: .token("t"), digest: "d", since: try store.now())
+        let steps: [() throws -> Void] = [
+            { _ = try store.cameOnline([session], policy: policy) },
+            { try store.renew([alicePhone]) },
+            { _ = try store.wentOffline([session], policy: policy) },
+            { _ = try store.commit([commit]) },
+            { _ = try BlockingPushes(store).register(registration) },
+            { try BlockingPushes(store).end(registration) },
+            { _ = try BlockingPushes(store).unregister(alicePhone, nil, nil) },
+        ]
+        shift.withLock { $0 = difference }
+        for step in steps {
+            let error = #expect(throws: StoreError.self) { try step() }
+            #expect(error?.description.contains("the clock of a server differs by") ?? false, "\(error as Any)")
+        }
+        shift.withLock { $0 = 0 }
+        for step in steps { try step() }
     }
 }

@@ -46,6 +46,25 @@ import Testing
         #expect(servers.count == 2 && store.socket != nil)
     }
 
+    /// A server that takes no writes may no longer be the master: the next question goes over another connection. After
+    /// another error the connection stands.
+    @Test(arguments: [
+        ("-READONLY You can't write against a read only replica.", true), ("-LOADING Redis is loading", true),
+        ("-MASTERDOWN Link with MASTER is down", true), ("-ERR unknown command", false),
+    ])
+    func aServerThatTakesNoWritesIsLeft(refusal: String, isLeft: Bool) throws {
+        try ask(refusal + "\r\n*0\r\n") { store in
+            let first = #expect(throws: StoreError.self) { try store.load([CallID("a")!]) }
+            #expect(first?.code == .failed && first?.description.contains(refusal.dropFirst().prefix(8)) ?? false)
+            if isLeft {
+                #expect(throws: StoreError.self) { try store.load([CallID("a")!]) }
+            } else {
+                let second = try store.load([CallID("a")!])
+                #expect(second[0] == nil)
+            }
+        }
+    }
+
     @Test(arguments: [":1\r\n", "+OK\r\n", "$2\r\nab\r\n", "$-1\r\n", "*1\r\n$1\r\nv\r\n", "*2\r\n$1\r\nv\r\n:1\r\n"])
     func anAnswerOfAnotherKindIsNoEmptyStore(reply: String) {
         #expect(throws: StoreError.self) { try ask(reply) { try $0.load([CallID("a")!]) } }
