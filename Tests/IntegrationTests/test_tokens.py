@@ -204,7 +204,11 @@ def test_nobody_puts_anothers_device_off(world: World, broker: SecureBroker) -> 
 
 
 def test_a_device_may_do_only_what_is_its_own(world: World, broker: SecureBroker) -> None:
+    served = "bellwire_messages_received_total"
+    earlier = _sum(world.service.metrics(), served)
     alice = world.phone("alice")
+    # The answer may come before the count.
+    wait_until(lambda: _sum(world.service.metrics(), served) > earlier, 10, "the count of alice's presence")
     user = World.user("mallory")
     name = encode_user(user)
     own, other = f"{name}/phone", alice.client_id
@@ -245,11 +249,9 @@ def test_a_device_may_do_only_what_is_its_own(world: World, broker: SecureBroker
         mallory.publish(f"{ROOT}/up/{own}", b"{}", retain=True)
         # The service serves the device's own request after all these messages.
         mallory.publish(f"{ROOT}/up/{own}", json.dumps({"type": "call.query", "id": "mine"}).encode())
-        wait_until(lambda: mallory.messages, 5, "the answer to what is its own")
+        wait_until(lambda: mallory.messages, 10, "the answer to what is its own")
         assert [json.loads(message.payload)["id"] for message in mallory.messages] == ["mine"]
-        served = "bellwire_messages_received_total"
-        # The answer may come before the count.
-        wait_until(lambda: _sum(world.service.metrics(), served) > _sum(before, served), 5, "the count of messages")
+        wait_until(lambda: _sum(world.service.metrics(), served) > _sum(before, served), 10, "the count of messages")
         assert _sum(world.service.metrics(), served) - _sum(before, served) == 1
         assert "name" not in alice.ok("user.query", userIDs=[alice.user])["users"][0]
 
@@ -284,7 +286,7 @@ def test_a_user_has_so_many_connections_and_its_address_too(tmp_path: Path) -> N
         held = [Attempt(broker, f"mallory/d{n}", "mallory", broker.token("mallory")) for n in range(21)]
         assert [attempt.is_in for attempt in held] == [True] * 20 + [False]
         assert refusal(broker, "mallory", broker.token("mallory"), "mallory/d7") == "Success"
-        assert held[7].disconnected.wait(5)
+        assert held[7].disconnected.wait(10)
         # The replaced connection has gone as well: 19.
         held += [Attempt(broker, f"u{n}/phone", f"u{n}", broker.token(f"u{n}")) for n in range(7)]
         assert [attempt.is_in for attempt in held[21:]] == [True] * 6 + [False]
@@ -307,7 +309,7 @@ def test_a_will_is_held_to_the_same_rules(broker: SecureBroker, world: World) ->
     client.on_connect = lambda _client, _data, _flags, reason, _properties: reasons.append(str(reason))
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
-    wait_until(lambda: reasons, 5, "CONNACK")
+    wait_until(lambda: reasons, 10, "CONNACK")
     sock = client.socket()
     if sock is not None:
         sock.close()
@@ -325,7 +327,7 @@ def test_a_backend_acts_for_any_user(world: World, broker: SecureBroker) -> None
             assert backend.subscribe(f"{ROOT}/down/{topic}", f"{ROOT}/down/#") == ["Granted QoS 1"] * 2
             assert backend.subscribe(f"{ROOT}/up/#", "#") == [REFUSED] * 2
             backend.publish(f"{ROOT}/up/{topic}", json.dumps({"type": "call.query", "id": "b1"}).encode())
-            wait_until(lambda: backend.messages, 5, "the answer")
+            wait_until(lambda: backend.messages, 10, "the answer")
             assert json.loads(backend.messages[0].payload)["ok"] is True
 
 
@@ -337,7 +339,7 @@ def test_the_welcome_says_when_the_token_ends(world: World, broker: SecureBroker
         before = int(time.time()) + 600
         alice = world.phone("alice", mqtt_version=version)
         welcome = next(message for message in alice.messages if message.type == "welcome")
-        assert before * 1000 <= welcome["tokenExpiresAt"] <= (before + 2) * 1000
+        assert before * 1000 <= welcome["tokenExpiresAt"] <= (time.time() + 600) * 1000
 
 
 def test_what_a_device_says_of_its_token_does_not_count(world: World, broker: SecureBroker) -> None:
@@ -347,26 +349,26 @@ def test_what_a_device_says_of_its_token_does_not_count(world: World, broker: Se
         properties = Properties(PacketTypes.PUBLISH)
         properties.UserProperty = [("tokenExpiresAt", "1"), ("tokenExpiresAt", "2")]
         device.publish(f"{ROOT}/presence/{user}/phone", b'{"online":true,"session":"s"}', properties=properties)
-        wait_until(lambda: device.messages, 5, "welcome")
+        wait_until(lambda: device.messages, 10, "welcome")
         assert json.loads(device.messages[0].payload)["tokenExpiresAt"] > time.time() * 1000
 
 
 def test_a_device_is_told_and_its_session_ends_with_its_token(world: World, broker: SecureBroker) -> None:
     """Section 1: `tokenWillExpire`; the others see a device that is lost."""
     user = World.user("alice")
-    token = broker.token(user, 3)
-    ends_at = jwt.decode(token, options={"verify_signature": False})["exp"]
     presence = f"{ROOT}/presence/{user}/phone"
     bob = world.phone("bob")
+    token = broker.token(user, 6)
+    ends_at = jwt.decode(token, options={"verify_signature": False})["exp"]
     device = Attempt(broker, f"{user}/phone", user, token)
     device.subscribe(f"{ROOT}/down/{user}", f"{ROOT}/down/{user}/phone")
     device.publish(presence, b'{"online":true,"session":"s"}')
-    wait_until(lambda: len(device.messages) >= 2, 2, "welcome and warning")
+    wait_until(lambda: len(device.messages) >= 2, 6, "welcome and warning")
     warnings = [json.loads(m.payload) for m in device.messages if b"tokenWillExpire" in m.payload]
     assert warnings == [{"type": "tokenWillExpire", "expiresAt": ends_at * 1000}]
     assert bob.ok("user.query", userIDs=[user])["users"][0]["online"] is True
-    assert device.disconnected.wait(6)
-    assert -0.1 <= time.time() - ends_at < 1
+    assert device.disconnected.wait(10)
+    assert -0.1 <= time.time() - ends_at < 3
     device.close()
     assert refusal(broker, user, token) == REFUSED
 
@@ -425,7 +427,7 @@ def test_a_device_that_is_lost_is_lost(world: World) -> None:
     """Section 1: its will passes."""
     alice, bob = world.phones("alice", "bob")
     alice.drop()
-    wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is False, 3, "lost")
+    wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is False, 10, "lost")
 
 
 def test_the_will_of_an_ended_session_is_published(world: World, broker: SecureBroker) -> None:
@@ -434,7 +436,7 @@ def test_the_will_of_an_ended_session_is_published(world: World, broker: SecureB
     client = mqtt.Client(
         mqtt.CallbackAPIVersion.VERSION2, f"{user}/phone", protocol=mqtt.MQTTv5, reconnect_on_failure=False
     )
-    client.username_pw_set(user, broker.token(user, 2))
+    client.username_pw_set(user, broker.token(user, 5))
     client.will_set(f"{ROOT}/presence/{user}/phone", '{"online":false,"reason":"lost","session":"s"}', 1)
     client.on_connect = lambda c, *_: c.publish(f"{ROOT}/presence/{user}/phone", '{"online":true,"session":"s"}', 1)
     client.connect("127.0.0.1", broker.port)
@@ -444,8 +446,8 @@ def test_the_will_of_an_ended_session_is_published(world: World, broker: SecureB
         answer = bob.ok("user.query", userIDs=[user])
         return bool(answer["users"]) and answer["users"][0]["online"]
 
-    wait_until(online, 2, "online")
-    wait_until(lambda: not online(), 5, "lost when its token ended")
+    wait_until(online, 5, "online")
+    wait_until(lambda: not online(), 15, "lost when its token ended")
     stop_loop(client)
 
 
@@ -482,7 +484,7 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
     # A client whose key is taken away loses its access.
     own_broker.published_keys.write_text(json.dumps({"keys": json.loads(good)["keys"][:1]}))
     _reload(own_broker, "1 clients lose their access")
-    assert session.disconnected.wait(5)
+    assert session.disconnected.wait(10)
     assert refusal(own_broker, "alice", old) == REFUSED
     assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
     session.close()
@@ -512,7 +514,7 @@ def test_a_reload_drops_nobody_and_forgets_nothing(own_broker: SecureBroker, tmp
             assert bob.accept(ring(alice, bob))["ok"]
         assert web.ok("call.query")["calls"] == []
         alice.drop()
-        wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is False, 3, "its will")
+        wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is False, 10, "its will")
         for service in services:
             assert "connection lost" not in service.log.read_text()
     finally:
@@ -524,7 +526,7 @@ def test_a_reload_drops_nobody_and_forgets_nothing(own_broker: SecureBroker, tmp
 def _reload(broker: SecureBroker, line: str) -> None:
     place = broker.log.stat().st_size
     broker.reload()
-    wait_until(lambda: line in broker.log.read_text()[place:], 5, line)
+    wait_until(lambda: line in broker.log.read_text()[place:], 20, line)
 
 
 def listen(broker: SecureBroker, user: str, token: Path, output: Path, *arguments: str) -> Child:
@@ -541,18 +543,18 @@ def test_the_sdk_renews_its_token_and_the_app_sees_nothing(
     """Section 1: a quick reconnect, and a resync without a change."""
     user = World.user("bob")
     file, output = tmp_path / "token", tmp_path / "output"
-    file.write_text(broker.token(user, 4))
-    first_ends = time.monotonic() + 4
-    listen(broker, user, file, output, "--auto", "accept", "--after", "5s", "--once")
-    wait_until(lambda: '"online"' in output.read_text(), 3, "online")
+    file.write_text(broker.token(user, 8))
+    first_ends = time.monotonic() + 8
+    listen(broker, user, file, output, "--auto", "accept", "--after", "9s", "--once")
+    wait_until(lambda: '"online"' in output.read_text(), 8, "online")
+    file.write_text(broker.token(user, 600))
     alice = world.phone("alice")
     call = alice.invite(user)
     alice.expect_change(call, user, "received")
-    file.write_text(broker.token(user, 600))
     connections = f"as {user}/cli"
-    wait_until(lambda: broker.log.read_text().count(connections) == 2, 4, "it connects again")
+    wait_until(lambda: broker.log.read_text().count(connections) == 2, 8, "it connects again")
     assert time.monotonic() < first_ends
-    alice.expect_change(call, user, "accepted", 8)
+    alice.expect_change(call, user, "accepted", 20)
     assert time.monotonic() > first_ends
     told = [json.loads(line)["event"] for line in output.read_text().splitlines()]
     assert "offline" not in told and told.count("online") == 1 and told.count("ringing") == 1, told
@@ -563,27 +565,28 @@ def test_a_client_whose_token_has_ended_asks_until_there_is_another(
 ) -> None:
     user = World.user("bob")
     file, output = tmp_path / "token", tmp_path / "output"
-    file.write_text(broker.token(user, 3))
+    file.write_text(broker.token(user, 6))
     phone = listen(broker, user, file, output)
-    wait_until(lambda: f'"{user}/cli" at' in broker.log.read_text(), 8, "refused")
+    wait_until(lambda: f'"{user}/cli" at' in broker.log.read_text(), 20, "refused")
     file.write_text(broker.token(user))
 
     def told() -> list[str]:
         return [json.loads(line)["event"] for line in output.read_text().splitlines()]
 
-    wait_until(lambda: told()[-1] == "online", 10, "online again")
-    assert told().count("online") == 2 and told().count("offline") == 1
-    # Half of three seconds, then no more often than each second.
-    assert broker.log.read_text().count(f"as {user}/cli") <= 5
+    # The app is told of the refusal later than the broker's log.
+    wait_until(lambda: told().count("online") == 2, 20, "online again")
+    assert told().count("offline") == 1
+    # Half of six seconds, then no more often than each second.
+    assert broker.log.read_text().count(f"as {user}/cli") <= 7
     phone.kill()
 
 
 def test_a_coordinator_takes_up_its_next_token(own_broker: SecureBroker, tmp_path: Path) -> None:
     """The broker puts the coordinator off when its token ends, and the coordinator reads its file again."""
-    service = Service(own_broker.url, tmp_path, token_file=str(own_broker.coordinator_token(3)))
+    service = Service(own_broker.url, tmp_path, token_file=str(own_broker.coordinator_token(6)))
     try:
         own_broker.coordinator_token(600)
-        wait_until(lambda: "broker connection lost" in service.log.read_text(), 8, "its token ends")
+        wait_until(lambda: "broker connection lost" in service.log.read_text(), 20, "its token ends")
         service.wait_ready()
         world = World(own_broker, service)
         alice, bob = world.phones("alice", "bob")
@@ -656,7 +659,7 @@ def test_a_token_that_lives_too_long_is_refused(tmp_path: Path) -> None:
         for claims in ({}, {"iat": int(time.time()) - 100}, {"role": "device"}):
             with Attempt(broker, "alice/phone", "alice", broker.token("alice", 61 if "iat" not in claims else 10, **claims)) as alice:
                 assert not alice.is_in, claims
-        wait_until(lambda: "lives longer than 60 s" in broker.log.read_text(), 5, "the broker's log names the reason")
+        wait_until(lambda: "lives longer than 60 s" in broker.log.read_text(), 10, "the broker's log names the reason")
         for ttl, status in ((50, 200), (600, 401)):
             answer = gateway.ask("GET", "/v1/admin/audit", token=broker.token("olivia", ttl, role="admin"))
             assert answer.status == status, answer
@@ -699,7 +702,7 @@ def test_a_broker_that_cannot_check_does_not_start(
     path = tmp_path / "broken.conf"
     path.write_text(configuration)
     mosquitto = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-    ended = subprocess.run([mosquitto, "-c", str(path)], capture_output=True, text=True, timeout=10)
+    ended = subprocess.run([mosquitto, "-c", str(path)], capture_output=True, text=True, timeout=60)
     assert ended.returncode != 0
     assert f"bellwire: {message}" in ended.stderr + ended.stdout
 
