@@ -32,8 +32,8 @@ from harness import (
 )
 
 Entry = dict[str, Any]
-WRITTEN_WITHIN = 1.5
-"""Seconds until a step is in the timeline: 1, and the time that the test adds."""
+WRITTEN_WITHIN = 10
+"""Seconds until a step is in the timeline: 1, and the time that a busy machine adds."""
 
 
 @pytest.fixture(params=STORES)
@@ -145,7 +145,9 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
     # An ack that comes after the end is no step of the call.
     told(alice, call, {"kind": "ack", "userID": alice.user})
     alice.cancel(call)
-    entries = told(alice, call, {"kind": "send", "event": "call.cancelled"}, {"kind": "ack", "userID": alice.user})
+    # Each coordinator writes its steps by itself: an earlier step may be written later.
+    steps = ({"kind": "ack", "userID": bob.user}, {"kind": "request", "type": "call.reject"}, {"kind": "request", "type": "call.cancel"})
+    entries = told(alice, call, {"kind": "send", "event": "call.cancelled"}, {"kind": "ack", "userID": alice.user}, *steps)
     for user in (alice.user, bob.user, carol):
         shown = run("trace", call, "--as", user, "--broker", other.broker.url)
         assert (shown.returncode, shown.stderr) == (0, ""), shown
@@ -201,7 +203,8 @@ def test_asking_rings_nobody_and_changes_nothing(other: World, show: Show) -> No
     users = alice.ok("user.query", userIDs=[bob.user, carol])
     assert [(user["userID"], user["online"]) for user in users["users"]] == [(bob.user, True)]
     assert not alice.events(since=marks[0], stale=True)
-    assert [m.event for m in bob.events(since=marks[1], stale=True)] in ([], ["call.invited"]), "a resend at most"
+    assert {m.event for m in bob.events(since=marks[1], stale=True)} <= {"call.invited"}, "resends at most"
+    other.tap.settle()
     asked = [m for m in other.tap.messages[since:] if m.kind in ("up", "presence") and m.levels[1] != "phone"]
     assert {(m.kind, m.levels[0], m.body["type"]) for m in asked} == {
         ("up", encode_user(user), "call.trace") for user in (bob.user, carol)
@@ -240,7 +243,7 @@ def test_without_a_broker_or_a_service_the_command_says_so(rig: Any) -> None:
     nobody = run("trace", "c", "--as", "alice", "--broker", url, "--within", "200ms")
     assert (nobody.returncode, nobody.stdout, nobody.stderr.count("\n")) == (1, "", 1), nobody
     assert url.removeprefix("mqtt://") in nobody.stderr
-    silent = run("trace", "c", "--as", "alice", "--broker", rig.broker().url, "--within", "200ms")
+    silent = run("trace", "c", "--as", "alice", "--broker", rig.broker().url, "--within", "2s")
     assert (silent.returncode, silent.stdout, silent.stderr.count("\n")) == (1, "", 1), silent
     assert "answer" in silent.stderr
 
@@ -315,7 +318,7 @@ def test_milestones_are_counted_by_name_and_role(other: World) -> None:
     def grown() -> dict[tuple[str, str], float]:
         return {key: more for key, value in counted(other.services).items() if (more := value - before.get(key, 0))}
 
-    wait_until(lambda: grown() == expected, 2, "the metrics count what was reported")
+    wait_until(lambda: grown() == expected, 10, "the metrics count what was reported")
 
 
 def counted(services: tuple[Service, ...]) -> dict[tuple[str, str], float]:
