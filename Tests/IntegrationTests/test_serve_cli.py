@@ -345,8 +345,8 @@ def test_the_configured_limits_hold(own: World) -> None:
     alice.refused("call.invite", "callFull", invitees=[World.user("guest") for _ in range(3)])
     since = alice.mark
     alice.send(b'{"type":"call.get","callID":"c","id":"large","n":"' + b"x" * 960 + b'"}', bad=True)
-    answer = alice.wait(lambda _: True, 3, "tooLarge", since=since)
-    assert (answer["id"], answer["error"]["code"]) == ("large", "tooLarge")
+    answer = alice.wait(lambda m: m.get("id") == "large", None, "tooLarge", since=since)
+    assert answer["error"]["code"] == "tooLarge"
     first = ring(alice, bob, mode="advanced")
     second = alice.invite(bob, mode="advanced")
     for call in (first, second):
@@ -354,7 +354,7 @@ def test_the_configured_limits_hold(own: World) -> None:
     nobody = World.user("nobody")
     third = alice.ok("call.invite", invitees=[nobody], notReceivedCheck=True)
     told = alice.expect_change(third["callID"], nobody, "notYetReceived")
-    assert 0 <= told["time"] - third["time"] - 1000 <= 50
+    assert 1000 <= told["time"] - third["time"] < 4000, "the default is 5 s"
 
 
 def test_the_third_device_is_one_too_many(own: World) -> None:
@@ -381,7 +381,7 @@ def dev(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `bellwire dev` to its end, on free ports."""
     ports = ["--port", str(free_port()), "--websocket-port", str(free_port()), "--gateway-port", "0"]
     ports += ["--data", str(directory)]
-    return run("dev", *ports, *arguments, timeout=30)
+    return run("dev", *ports, *arguments, timeout=80)
 
 
 def test_the_demonstration_runs_under_any_topic_root(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_each_welcome_brings_new_credentials(rig: Rig, tmp_path: Path) -> None:
     def names() -> list[str]:
         return [m.body["iceServers"][0]["username"] for m in phone.messages if m.type == "welcome"]
 
-    wait_until(lambda: len(names()) == 2, 3, "a second welcome")
-    assert int(names()[0].split(":")[0]) < int(names()[1].split(":")[0])
+    # A welcome comes once more when its presence was sent again.
+    wait_until(lambda: int(names()[0].split(":")[0]) < int(names()[-1].split(":")[0]), 10, "a welcome with later credentials")
 
 
 def test_without_servers_nothing_is_said_of_them(world: World) -> None:

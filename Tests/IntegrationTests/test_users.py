@@ -27,7 +27,7 @@ def leave(asker: Device, device: Device) -> None:
     """Logs the user's last device out, and waits until the service knows: a coordinator may serve the goodbye while
     another serves the next question."""
     device.logout()
-    wait_until(lambda: not profile(asker, device)["online"], 2, f"{device} is offline")
+    wait_until(lambda: not profile(asker, device)["online"], 10, f"{device} is offline")
 
 
 def test_fields_that_two_devices_change_at_once_are_both_kept(world: World) -> None:
