@@ -32,15 +32,16 @@ def options(store: str, redis: RedisServer, tmp_path: Path) -> dict[str, Any]:
 
 def settle(world: World, receiver: Receiver) -> None:
     """Waits until every coordinator knows of the endpoint: all revisions of two calls in a row arrive."""
-    carol, dave = world.phones("carol", "dave")
 
     def arrives() -> bool:
+        # Other users each time: a user may not call another user again and again.
+        carol, dave = world.phones("carol", "dave")
         calls = [ring(carol, dave) for _ in range(2)]
         for call in calls:
             carol.cancel(call)
-        return all(wait_for(receiver, call, carol.get(call)["revision"], 1) for call in calls)
+        return all(wait_for(receiver, call, carol.get(call)["revision"], 2) for call in calls)
 
-    wait_until(arrives, 20, "the endpoint is known")
+    wait_until(arrives, 40, "the endpoint is known")
 
 
 def wait_for(receiver: Receiver, call: str, last: int, timeout: float) -> bool:
@@ -166,12 +167,12 @@ def test_what_is_owed_waits_while_the_receiver_is_away_and_calls_go_on(
         calls.append(talk(alice, bob))
         alice.end(calls[-1])
     wait_until(lambda: world.service.metrics()['bellwire_webhook_attempts_total{endpoint="app",outcome="again"}'] > 0, 10, "attempts")
-    wait_until(lambda: world.service.metrics()['bellwire_webhook_backlog{endpoint="app"}'] > 0, 5, "what waits is counted")
+    wait_until(lambda: world.service.metrics()['bellwire_webhook_backlog{endpoint="app"}'] > 0, 20, "what waits is counted")
     receiver.restart()
     for call in calls:
         last = alice.get(call)["revision"]
         wait_until(lambda call=call, last=last: revisions(receiver, call) == list(range(1, last + 1)), 20, call)
-    wait_until(lambda: world.service.metrics().get('bellwire_webhook_backlog{endpoint="app"}') == 0, 5, "nothing waits")
+    wait_until(lambda: world.service.metrics().get('bellwire_webhook_backlog{endpoint="app"}') == 0, 20, "nothing waits")
 
 
 def webhooks(world: World, action: str, *words: str, **common: Any) -> str:
@@ -200,13 +201,14 @@ def test_a_receiver_that_is_gone_is_sent_nothing_more_until_it_is_turned_on(
     alice.end(calls[2])
     metrics = lambda: world.service.metrics()  # noqa: E731
     wait_until(lambda: metrics().get('bellwire_webhook_dead_letters{endpoint="app"}', 0) >= 8, 10, "dead letters")
-    wait_until(lambda: metrics().get('bellwire_webhook_backlog{endpoint="app"}') == 0, 5, "nothing waits")
+    # The metrics may be older than the last call.
+    wait_until(lambda: "app: off (it answered 410), 0 waiting" in webhooks(world, "list", **common), 20, "nothing waits")
+    wait_until(lambda: metrics().get('bellwire_webhook_backlog{endpoint="app"}') == 0, 20, "nothing waits")
     assert len(receiver.attempts) == before
     # The time of a line may have these digits, too.
     warnings = [line for line in world.service.log.read_text().splitlines() if "410" in line.partition(" ")[2]]
     assert warnings and all("endpoint=app" in line and "bellwire webhooks on" in line for line in warnings)
     assert len(warnings) <= 2, "once, and once more at the start"
-    assert "app: off (it answered 410), 0 waiting" in webhooks(world, "list", **common)
 
     receiver.judge = lambda _id, _body: 204
     assert webhooks(world, "on", "--endpoint", "app", **common) == "app: on\n"
@@ -217,7 +219,7 @@ def test_a_receiver_that_is_gone_is_sent_nothing_more_until_it_is_turned_on(
         wait_until(
             lambda call=call, last=last: sorted(revisions(receiver, call)) == list(range(1, last + 1)), 20, call
         )
-    wait_until(lambda: "app: on, 0 waiting, 0 dead" in webhooks(world, "list", **common), 5, "nothing is left")
+    wait_until(lambda: "app: on, 0 waiting, 0 dead" in webhooks(world, "list", **common), 20, "nothing is left")
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,7 @@ def test_dead_letters_are_listed_and_sent_again(
     assert listed("dead", "--since", "2999-01-01T00:00:00Z") == ""
     assert listed("replay", "--endpoint", "app") == f"app: {last - 1} to be sent again\n"
     wait_until(lambda: sorted(revisions(receiver, call)) == list(range(1, last + 1)), 10, "all of them")
-    wait_until(lambda: "0 waiting, 0 dead" in listed("list"), 5, "nothing is left")
+    wait_until(lambda: "0 waiting, 0 dead" in listed("list"), 20, "nothing is left")
     assert listed("forget", "--endpoint", "app") == "app: forgotten\n"
     assert listed("list") == ""
     alice.end(talk(alice, bob))
