@@ -484,13 +484,14 @@ class Device(Endpoint):
         return self.find(lambda m: m.is_event(event, call))
 
     def copy(self, number: int, event: str, call: str, seconds: float) -> Message:
-        """Waits for the copy with this number, counted from 1 over first sends and resends."""
+        """Waits for the copy with this number, counted from 1 over first sends and resends, for so many seconds or the
+        usual patience."""
 
         def look() -> Message | None:
             copies = self.copies(event, call)
             return copies[number - 1] if len(copies) >= number else None
 
-        return self.wait_for(look, seconds, f"copy {number} of {event} of {call}")
+        return self.wait_for(look, max(seconds, self.deployment.patience), f"copy {number} of {event} of {call}")
 
     def expect_change(
         self, call: str, user: Device | str, state: str, seconds: float | None = None, *, after: int = 0

@@ -16,7 +16,7 @@ Packet = Callable[[int, int, bytes], None]
 """Receives the type, flags and body of a packet."""
 _PIECE = 65_536
 Result = TypeVar("Result")
-_SECONDS = 10.0
+_SECONDS = 30.0
 """How long the thread may take for a task."""
 _GOODBYE_SECONDS = 5.0
 """How long the last packets of a device that closes its connection may take."""

@@ -340,12 +340,12 @@ def one_who_answered_on_another_device_is_told_so(scene: Scene) -> None:
                 alice.end(call)
 
 
-@sentence("2 Outcomes", "callEnded (the call ended; state is the member's state)", waits=1)
+@sentence("2 Outcomes", "callEnded (the call ended; state is the member's state)", waits=3)
 def one_whose_call_ended_is_told_so(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     ended = {
         "cancelled": ring(alice, bob),
-        "timeout": ring(alice, bob, timeout=1),
+        "timeout": ring(alice, bob, timeout=3),
         "accepted": ring(alice, bob),
         "rejected": ring(alice, bob),
         "received": ring(alice, bob, mode="advanced"),

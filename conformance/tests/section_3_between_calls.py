@@ -170,12 +170,12 @@ def one_whose_common_call_was_answered_is_free(scene: Scene) -> None:
         ring(carol, device, ifBusy="reject")
 
 
-@sentence("3 Busy", "an invitee who is calling, being called or in another live call", waits=1)
+@sentence("3 Busy", "an invitee who is calling, being called or in another live call", waits=3)
 def one_whose_call_is_over_is_free(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     bob.reject(ring(alice, bob))
     alice.cancel(ring(alice, bob))
-    expired = ring(alice, bob, timeout=1)
+    expired = ring(alice, bob, timeout=3)
     alice.end(talk(alice, carol))
     alice.expect_change(expired, bob, "timeout")
     for device in (alice, bob):

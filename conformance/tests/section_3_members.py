@@ -51,10 +51,10 @@ def a_late_ack_moves_not_yet_received_to_received(scene: Scene) -> None:
     alice.expect_change(call, bob, "received", after=told["revision"])
 
 
-@sentence("3", "timeout: still pending when the invitation expired.", waits=1)
+@sentence("3", "timeout: still pending when the invitation expired.", waits=3)
 def one_who_is_pending_when_the_invitation_expires_times_out(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    call = ring(alice, bob, timeout=1)
+    call = ring(alice, bob, timeout=3)
     told = alice.expect_change(call, bob, "timeout")
     fields("the call", told["call"], state="ended", endReason="timeout")
     equal("the state for a late cancel", alice.refused("call.cancel", "invalidState", callID=call)["state"], "timeout")
@@ -63,10 +63,10 @@ def one_who_is_pending_when_the_invitation_expires_times_out(scene: Scene) -> No
     bob.expect("call.timeout", call)
 
 
-@sentence("3", "Expiry is fixed when the user is invited.", waits=2)
+@sentence("3", "Expiry is fixed when the user is invited.", waits=4)
 def expiry_is_fixed_when_the_user_is_invited(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
-    first = alice.ok("call.invite", invitees=[bob.user], mode="advanced", timeout=2, autoEnd=False)
+    first = alice.ok("call.invite", invitees=[bob.user], mode="advanced", timeout=4, autoEnd=False)
     call, expires = first["callID"], member(first["call"], bob)["expiresAt"]
     carol = scene.absent("carol")
     bob.ack(call, first["revision"])
@@ -126,7 +126,7 @@ def a_call_is_ringing_then_active_then_ended(scene: Scene) -> None:
 
 
 @sentence(
-    "3", "common: ends when no member is pending: answered if any invitee accepted, else the last cause.", waits=1
+    "3", "common: ends when no member is pending: answered if any invitee accepted, else the last cause.", waits=6
 )
 def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -137,7 +137,7 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     call = ring(alice, bob, carol)
     bob.accept(call)
     fields("one answered, the other cancelled", alice.cancel(call)["call"], state="ended", endReason="answered")
-    call = ring(alice, bob, carol, timeout=1)
+    call = ring(alice, bob, carol, timeout=3)
     bob.accept(call)
     told = alice.expect_change(call, carol, "timeout")
     fields("one answered, the other timed out", told["call"], state="ended", endReason="answered")
@@ -150,7 +150,7 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     call = ring(alice, bob, carol)
     bob.reject(call)
     fields("cancelled last", alice.cancel(call)["call"], state="ended", endReason="cancelled")
-    call = ring(alice, bob, carol, timeout=1)
+    call = ring(alice, bob, carol, timeout=3)
     bob.reject(call)
     fields("timed out last", alice.expect_change(call, carol, "timeout")["call"], state="ended", endReason="timeout")
 
@@ -171,7 +171,7 @@ def an_advanced_call_ends_on_call_end(scene: Scene) -> None:
     "3",
     "and, with autoEnd, as soon as nobody is accepted or accepted + pending < 2 (the last cause is the reason; pending"
     " members become cancelled)",
-    waits=1,
+    waits=3,
 )
 def an_advanced_call_ends_by_itself(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -187,7 +187,7 @@ def an_advanced_call_ends_by_itself(scene: Scene) -> None:
     fields("after a rejection as busy", bob.reject(call, reason="busy")["call"], state="ended", endReason="busy")
     call = ring(alice, bob, mode="advanced")
     fields("after the cancel", alice.cancel(call)["call"], state="ended", endReason="cancelled")
-    call = ring(alice, bob, mode="advanced", timeout=1)
+    call = ring(alice, bob, mode="advanced", timeout=3)
     fields("after the timeout", bob.expect("call.timeout", call)["call"], state="ended", endReason="timeout")
 
 
@@ -330,11 +330,11 @@ def another_device_of_the_inviter_does_not_cancel(scene: Scene) -> None:
 @sentence(
     "3 Caller lost",
     "(If that message is itself lost, the invitation's timeout, or in advanced mode the heartbeat, bounds the ringing",
-    waits=2,
+    waits=4,
 )
 def the_timeout_bounds_the_ringing_when_nobody_says_that_the_caller_left(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    call = ring(alice, bob, timeout=2)
+    call = ring(alice, bob, timeout=4)
     alice.close()  # with a DISCONNECT, so that the will is not published, and without a logout
     told = bob.expect("call.timeout", call)
     fields("the call", told["call"], state="ended", endReason="timeout")

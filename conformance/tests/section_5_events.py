@@ -228,6 +228,7 @@ def a_device_whose_user_answered_elsewhere_hears_nothing_more(scene: Scene) -> N
     bob.accept(call)
     tablet.expect("call.handledElsewhere", call)
     alice.expect_change(call, bob, "accepted")
+    tablet.settle()
     time.sleep(QUIET)  # until the service has served the tablet's ack
     with tablet.hears_nothing("event after the ack", lambda m: m.is_event(None, call)):
         carol.accept(call)
@@ -255,6 +256,7 @@ def a_device_that_acked_call_created_hears_nothing_more(scene: Scene) -> None:
     tablet = scene.another(alice, "tablet")
     call = alice.invite(bob, mode="advanced")
     tablet.expect("call.created", call)
+    tablet.settle()
     time.sleep(QUIET)  # until the service has served its ack
     alice.expect_change(call, bob, "received")
     with tablet.hears_nothing("event after the ack", _of(call)):
@@ -264,11 +266,11 @@ def a_device_that_acked_call_created_hears_nothing_more(scene: Scene) -> None:
         bob.expect("call.ended", call)
 
 
-@sentence("5 Derived", "its user became cancelled or timeout since → that;", waits=1)
+@sentence("5 Derived", "its user became cancelled or timeout since → that;", waits=3)
 def a_device_whose_user_was_cancelled_or_timed_out_is_owed_that(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     for event in ("call.cancelled", "call.timeout"):
-        call = alice.invite(bob, timeout=1)
+        call = alice.invite(bob, timeout=3)
         revision = bob.expect("call.invited", call)["revision"]
         if event == "call.cancelled":
             alice.cancel(call)
@@ -372,11 +374,11 @@ def a_call_that_ended_long_ago_is_not_owed(scene: Scene) -> None:
     bob.expect("call.cancelled", call)
     retention = scene.timings.ended_retention
     # By the schedule the copies come at most 8 s apart: the last copy comes while the service still tells of the call.
-    bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, retention - 1)
+    bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, retention - 2)
     since = bob.mark
     bob.ack(call, revision)
     bob.wait(lambda m: m.is_event("call.cancelled", call), 0.9, "the answer within the retention", since=since)
-    bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, 2.5)
+    bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, 3.5)
     with bob.hears_nothing("event after the time", lambda m: m.is_event()):
         bob.ack(call, revision)
 
@@ -462,7 +464,7 @@ def an_invitation_tells_the_milliseconds_left_at_each_send(scene: Scene) -> None
     "5",
     "call.cancelled, call.timeout and, to a user who was pending until then, call.ended carry "
     '"missed":true when the user never responded on any device',
-    waits=1,
+    waits=3,
 )
 def a_call_that_was_never_responded_to_is_missed(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -474,12 +476,12 @@ def a_call_that_was_never_responded_to_is_missed(scene: Scene) -> None:
     call = ring(alice, bob)
     alice.cancel(call)
     equal("missed when cancelled", bob.expect("call.cancelled", call).get("missed"), True)
-    call = ring(alice, bob, timeout=1)
+    call = ring(alice, bob, timeout=3)
     equal("missed when timed out", bob.expect("call.timeout", call).get("missed"), True)
 
 
 @sentence(
-    "5", "missed is absent for a user who had accepted, rejected or joined this call at an earlier time.", waits=1
+    "5", "missed is absent for a user who had accepted, rejected or joined this call at an earlier time.", waits=9
 )
 def one_who_had_responded_earlier_did_not_miss_the_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -490,7 +492,7 @@ def one_who_had_responded_earlier_did_not_miss_the_call(scene: Scene) -> None:
         device.ok(answer, callID=call)
         if answer != "call.reject":
             device.quit(call)
-        for event, timeout in (("call.cancelled", 60), ("call.timeout", 1)):
+        for event, timeout in (("call.cancelled", 60), ("call.timeout", 3)):
             added = alice.add(call, device, timeout=timeout)
             device.expect("call.invited", call, after=added["revision"] - 1)
             if event == "call.cancelled":
@@ -564,10 +566,10 @@ def other_events_list_the_own_entry(scene: Scene) -> None:
     equal("of the end", _changes(told)[carol.user], "rejected")
 
 
-@sentence("5 Changes", "actor is absent when a timer caused the change.", waits=1)
+@sentence("5 Changes", "actor is absent when a timer caused the change.", waits=4)
 def an_event_names_who_did_it_unless_it_was_a_timer(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
-    call = ring(alice, bob, carol, mode="advanced", timeout=2)
+    call = ring(alice, bob, carol, mode="advanced", timeout=4)
     rejected = carol.reject(call)
     told = alice.expect("call.userStateChanged", call, after=rejected["revision"] - 1)
     equal("the actor of a rejection", told.get("actor"), carol.user)
@@ -578,10 +580,10 @@ def an_event_names_who_did_it_unless_it_was_a_timer(scene: Scene) -> None:
 # Topics
 
 
-@sentence("5 Topics of first sends", "to a pending, cancelled or timed-out user on down/{user}", waits=1)
+@sentence("5 Topics of first sends", "to a pending, cancelled or timed-out user on down/{user}", waits=4)
 def pending_cancelled_and_timed_out_users_hear_on_their_user_topic(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
-    call = ring(alice, bob, carol, timeout=2)
+    call = ring(alice, bob, carol, timeout=4)
     alice.cancel(call, carol)
     for event in ("call.invited", "call.userStateChanged", "call.timeout"):
         _on_user_topic(bob, event, call)

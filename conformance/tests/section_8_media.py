@@ -9,7 +9,7 @@ from ..expect import equal, true
 from ..scene import Scene
 from ..suite import sentence, skip
 from .section_6_timeline import _of, _trace
-from .steps import ring, talk
+from .steps import eventually, ring, talk
 
 _FIELDS = {"server", "type", "url", "room", "token", "expiresAt"}
 
@@ -120,5 +120,12 @@ def a_timeline_tells_who_got_a_session(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
     server = _media(bob, call)["server"]
-    told = [(e["userID"], e["device"], e["server"]) for e in _of(_trace(scene, alice, call), "media")]
-    equal("the entries", told, [(u.user, u.device, server) for u in (alice, bob, bob)])
+    expected = [(u.user, u.device, server) for u in (alice, bob, bob)]
+    entries = _trace(scene, alice, call)
+
+    def told() -> list[tuple[str, str, str]]:
+        entries.read()
+        return [(e["userID"], e["device"], e["server"]) for e in _of(entries, "media")]
+
+    eventually(scene, "the sessions are told", lambda: len(told()) >= len(expected))
+    equal("the entries", told(), expected)
