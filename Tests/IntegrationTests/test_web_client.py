@@ -42,6 +42,8 @@ def talk(alice: WebClient, bob: WebClient, **options: Any) -> str:
     """Both are in an advanced call."""
     call = alice.call(bob.user, mode="advanced", **options)
     bob.expect(event="incoming", call=call)
+    # Two changes that follow each other closely may come together.
+    alice.expect(event="change", call=call, userID=bob.user, state="received")
     bob.do(f"await calls['{call}'].accept()")
     alice.expect(event="change", call=call, userID=bob.user, state="accepted")
     return call
@@ -237,7 +239,7 @@ def test_a_broker_that_hangs_is_noticed(rig: Any, web: Web) -> None:
 
 
 def test_a_broker_that_is_not_there_is_told(world: World, web: Web, tmp_path: Path) -> None:
-    nowhere = WebClient("ws://127.0.0.1:9", world.user("alice"), connectTimeout=1500)
+    nowhere = WebClient("ws://127.0.0.1:9", world.user("alice"), connectTimeout=5000)
     try:
         with pytest.raises(Refused) as refused:
             nowhere.do("await client.connect()")
@@ -252,7 +254,7 @@ def test_a_broker_that_is_not_there_is_told(world: World, web: Web, tmp_path: Pa
 def test_a_service_that_does_not_answer_is_told(rig: Any, web: Web) -> None:
     world = rig.world()
     world.service.kill()
-    alice = web(world, name="alice", connectTimeout=2000)
+    alice = web(world, name="alice", connectTimeout=5000)
     with pytest.raises(Refused) as refused:
         alice.do("await client.connect()")
     assert refused.value.code == "notConnected" and "no coordinator answers" in str(refused.value)
@@ -265,7 +267,7 @@ def test_disconnecting_says_goodbye(world: World, web: Web) -> None:
     call = talk(alice, bob)
     bob.do("await client.disconnect()")
     bob.expect(event="ended", call=call, reason="disconnected")
-    wait_until(lambda: not alice.do(f"return (await client.users(['{bob.user}'])).users[0].online"), 5, "bob is offline")
+    wait_until(lambda: not alice.do(f"return (await client.users(['{bob.user}'])).users[0].online"), 10, "bob is offline")
     with pytest.raises(Refused) as refused:
         bob.do("await client.history()")
     assert refused.value.code == "notConnected"
