@@ -25,7 +25,7 @@ from harness.web import MISSING, build_sdk
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"there is no {', '.join(MISSING)}"),
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(240),
 ]
 FLAGS = [
     "--headless=new",
@@ -108,7 +108,7 @@ class Page:
         """A body of an async function; `media`, `call`, `client` and `tell` are the page's."""
         self.pages.orders(self.user).put(code)
 
-    def expect(self, timeout: float = 20, since: int = 0, **fields: Any) -> dict[str, Any]:
+    def expect(self, timeout: float = 45, since: int = 0, **fields: Any) -> dict[str, Any]:
         def find() -> dict[str, Any] | None:
             told = self.pages.told[since:]
             return next((t for t in told if t["user"] == self.user and fields.items() <= t.items()), None)
@@ -151,7 +151,7 @@ def open_page(pages: Pages, world: World, tmp_path: Path) -> Iterator[Callable[.
         page.close()
 
 
-def told(pages: Pages, field: str, user: str | None = None, timeout: float = 30) -> dict[str, Any]:
+def told(pages: Pages, field: str, user: str | None = None, timeout: float = 45) -> dict[str, Any]:
     """The first report with this field."""
 
     def find() -> dict[str, Any] | None:
@@ -263,7 +263,7 @@ def test_of_several_tabs_each_is_a_device_and_one_rings(pages: Pages, world: Wor
 
     def wait(condition: Callable[[], bool], what: str) -> None:
         with pages.changed:
-            assert pages.changed.wait_for(condition, 20), f"{what}: {pages.told}"
+            assert pages.changed.wait_for(condition, 45), f"{what}: {pages.told}"
 
     wait(lambda: len(all_told("online")) == 2, "both tabs are online")
     devices = {what["online"] for what in all_told("online")}
@@ -304,7 +304,7 @@ def test_three_in_a_mesh_and_one_leaves(pages: Pages, open_page: Callable[..., P
     for one in everyone:
         for other in everyone:
             if one is not other:
-                one.expect(30, frames=other.user)
+                one.expect(60, frames=other.user)
     # The signals claim ever new pages of a user: the other pages do not notice.
     mark = len(pages.told)
     alice.order(
