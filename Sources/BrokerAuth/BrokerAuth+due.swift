@@ -3,6 +3,13 @@ import Tokens
 
 /// The due work: ending tokens, and clients that are disconnected.
 extension BrokerAuth {
+    /// The time between the warning of a device and the end of its token, in milliseconds.
+    static let notice: Int64 = 60_000
+    /// The time between telling a client that the session is over and disconnecting the client, in milliseconds. When
+    /// the client still sends after that, the kernel resets the connection, and bytes that the client has not read are
+    /// lost.
+    static let farewell: Int64 = 200
+
     /// Returns the work that is due at `now`, never twice. A client is disconnected some time after the client was told
     /// why the session is over.
     package mutating func takeDue(now: Int64) -> [Due] {

@@ -25,12 +25,6 @@ package struct BrokerAuth {
         package let replaces: Bool
     }
 
-    /// The time between the warning of a device and the end of its token, in milliseconds.
-    static let notice: Int64 = 60_000
-    /// The time between telling a client that the session is over and disconnecting the client, in milliseconds. When
-    /// the client still sends after that, the kernel resets the connection, and bytes that the client has not read are
-    /// lost.
-    static let farewell: Int64 = 200
     /// A user with this many messages beyond the rate, without a rest, is disconnected and excluded for a time.
     static let patience = 10_000
 

@@ -9,6 +9,9 @@ enum OpenRequestBounds {
     /// How long a client waits without a broker connection.
     static let patienceWithoutBroker: Int64 = 2_000
     static let requests = 4_096
+    /// How long a broker with an unanswered request may deliver no message at all before a gateway with several brokers
+    /// goes to the next.
+    static let silence: Int64 = 4_000
     /// How long the broker keeps a request that no coordinator takes, in seconds.
     static let expiry: UInt32 = 10
     /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
@@ -50,6 +53,8 @@ struct OpenRequests {
     private(set) var nextLook = Int64.max
     /// Whether requests can be sent, and responses come in.
     private var isListening = false
+    /// When a request without a response was first sent since the broker's last message.
+    private var silentSince: Int64?
 
     /// - Parameter name: the topic level below devices' topics on which responses come.
     init(_ topics: Topics, name: String) {
@@ -85,9 +90,13 @@ struct OpenRequests {
         nextLook = now
     }
 
+    /// When the broker has delivered nothing for too long, although a request waits for its response.
+    var silenceEnd: Int64 { silentSince.map { $0 + OpenRequestBounds.silence } ?? .max }
+
     /// Messages that were sent may be lost with the broker connection.
     mutating func lost(now: Int64) {
         isListening = false
+        silentSince = nil
         awaited = [:]
         due = []
         for number in pending.keys { pending[number]!.nextSend = now }
@@ -118,14 +127,14 @@ struct OpenRequests {
     private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
         guard let waiting = pending[number] else { return }
         let request = waiting.request
-        // The resends follow after 1, 2, 4 s, as the resends of devices.
+        // The resends follow after 1, 2 and 4 s, as the resends of devices; a client waits no longer than 10 s.
         pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
         pending[number]!.attempts += 1
         nextLook = min(nextLook, pending[number]!.nextSend)
         do throws(MQTTError) {
             let isAwaited = request.answer.isUnanswered
             let identifier = try connection.publish(message(waiting, number), isAwaited: isAwaited)
-            if isAwaited { awaited[identifier] = number }
+            if isAwaited { awaited[identifier] = number } else if silentSince == nil { silentSince = now }
         } catch {
             // The broker will never accept this message, but the broker connection is still good.
             guard error.kind == .invalid else { throw error }
@@ -166,6 +175,7 @@ struct OpenRequests {
     }
 
     mutating func received(_ message: MQTTMessage, now: Int64) -> Taken {
+        silentSince = nil
         guard let data = message.correlationData, data.count == secret.count + 8, data.starts(with: secret) else {
             return .foreign
         }
@@ -208,6 +218,7 @@ struct OpenRequests {
 
     private mutating func refuse(_ number: UInt64, _ problem: Problem) {
         pending.removeValue(forKey: number)?.asker.refuse(problem)
+        if pending.isEmpty { silentSince = nil }
     }
 
     private mutating func respond(_ number: UInt64, _ response: HTTPResponse) {

@@ -70,6 +70,7 @@ final class Relay {
             now = SystemClock.boot.milliseconds
             for message in messages { received(message) }
             // Before new requests are taken, because these are sent anyway.
+            leaveSilentBroker()
             requests.look(now: now)
             for asked in inbox.take() { requests.take(asked, now: now) }
             streams.turn(now: now)
@@ -100,6 +101,14 @@ final class Relay {
         } catch {
             lost(error)
         }
+    }
+
+    /// Goes to the next broker when this broker takes requests and delivers nothing, as coordinators do by their
+    /// canaries (docs/decisions/0033). A response is not to be expected here.
+    private func leaveSilentBroker() {
+        guard brokers.count > 1, requests.silenceEnd <= now, let connection else { return }
+        connection.disconnect()
+        lost(MQTTError(kind: .lost, message: "the broker takes requests and delivers nothing"))
     }
 
     private func lost(_ error: MQTTError) {
@@ -146,7 +155,10 @@ final class Relay {
         for (identifier, isTaken) in connection.takeAnswered() { requests.answered(identifier, isTaken: isTaken) }
     }
 
-    private var nextTurn: Int64 { connection == nil ? min(nextConnect, requests.nextLook) : requests.nextLook }
+    private var nextTurn: Int64 {
+        let change = connection == nil ? nextConnect : brokers.count > 1 ? requests.silenceEnd : .max
+        return min(change, requests.nextLook)
+    }
 
     // MARK: Messages
 

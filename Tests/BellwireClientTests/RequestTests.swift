@@ -45,6 +45,26 @@ import Testing
         #expect(device.actions.last?.action == .fail(request.id, SignalingError(.noResponse, message)))
     }
 
+    /// The broker does not deliver a request whose failure the app was told of.
+    @Test func aBrokerKeepsARequestUntilItsTimeLimit() {
+        var device = Device.online(alice)
+        func expiry(_ id: String) -> UInt32 {
+            let request = Request(id: RequestID(id)!, body: inviteBob)
+            return device.machine.expirySeconds(of: .request(request), now: device.now)
+        }
+        device.send("r1", inviteBob)
+        #expect(expiry("r1") == 30)
+        device.pass(23_000)
+        #expect(expiry("r1") == 7)
+        device.pass(6_500)
+        #expect(expiry("r1") == 1)
+        let quit = Request(id: RequestID("r2")!, body: .quit(.init(callID: CallID("c")!)))
+        device.perform { $0.send(quit, within: 4_001, now: $1) }
+        #expect(expiry("r2") == 5)
+        #expect(expiry("unknown") == 30)
+        #expect(device.machine.expirySeconds(of: .heartbeat(CallID("c")!), now: device.now) == 30)
+    }
+
     @Test func aRequestMadeOfflineIsSentAfterTheSubscriptionAndFailsInTimeWithoutOne() {
         var device = Device(alice)
         device.send("r1", inviteBob)

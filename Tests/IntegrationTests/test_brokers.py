@@ -317,6 +317,32 @@ def test_a_gateway_whose_broker_dies_goes_on_at_another(fleet: Fleet, tmp_path: 
         gateway.stop()
 
 
+def test_a_gateway_leaves_a_broker_that_takes_requests_and_delivers_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    """The broker's coordinators are not cut off. The request is answered through the next broker."""
+    proxies = [MuteProxy(broker.port) for broker in fleet.brokers]
+    urls = ",".join(f"mqtt://127.0.0.1:{proxy.port}" for proxy in proxies)
+    gateway = Gateway(tmp_path, urls, fleet.service.store).start()
+    try:
+        bob = fleet.phone(0, fleet.user("bob"))
+
+        def call() -> None:
+            made = gateway.post("/v1/calls", {"inviter": "shop", "invitees": [bob.user]})
+            assert made.status == 201, made
+            bob.expect("call.invited", made.body["callID"])
+
+        call()
+        (used,) = (proxy for proxy in proxies if proxy.delivered)
+        used.is_mute = True
+        call()
+        assert "takes requests and delivers nothing" in gateway.log.read_text()
+        assert sum(proxy.delivered > 0 for proxy in proxies) == 2
+        call()
+    finally:
+        gateway.stop()
+        for proxy in proxies:
+            proxy.close()
+
+
 def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet, tmp_path: Path) -> None:
     """The SDK has the list of brokers, too. The phone rings whether or not the phone's broker dies."""
     urls = ",".join(broker.url for broker in fleet.brokers)

@@ -90,6 +90,7 @@ def test_jitsi_and_ones_own_server_get_their_tokens(rig: Rig, livekit: LiveKit) 
     own = alice.ok("call.invite", invitees=[bob.user], media="data")
     assert own["mediaSession"]["room"] == f"r-{own['callID']}"
     claims = jwt.decode(own["mediaSession"]["token"], HMAC, ["HS256"])
+    assert abs(claims["iat"] - time.time()) < 30 and (claims["iat"] - claims["nbf"], claims["exp"] - claims["iat"]) == (10, 600)
     assert claims | {"iat": 0, "nbf": 0, "exp": 0} == {
         "sub": alice.user, "on": "phone", "in": {"room": f"r-{own['callID']}"}, "iat": 0, "nbf": 0, "exp": 0,
     }  # fmt: skip
@@ -187,6 +188,29 @@ def test_who_joined_again_is_not_removed_and_who_falls_silent_is(rig: Rig, livek
         metrics = world.service.metrics()
         assert metrics[metric % "skipped"] == 1 and metrics[metric % "failed"] >= 1
         assert metrics['bellwire_media_sessions_total{server="sfu"}'] == 7
+
+
+def test_rooms_are_closed_over_tls_at_a_server_of_the_named_authority(rig: Rig, tmp_path: Path) -> None:
+    livekit = LiveKit(tmp_path / "livekit", tls=True)
+    try:
+        for authority, closed in (("ca.crt", True), (None, False)):
+            world = rig.world(media=livekit.settings(authority=authority))
+            alice, bob = world.phones("alice", "bob")
+            call = talk(alice, bob)
+            livekit.join(session(bob, "call.media", call))
+            alice.ok("call.end", callID=call)
+            if closed:
+                wait_until(lambda call=call: livekit.participants(call) is None, 10, "the room is closed")
+                continue
+
+            def listed(world: World = world) -> str:
+                return run("webhooks", "list", "--store", world.service.store).stdout
+
+            wait_until(lambda listed=listed: re.search("^rooms:sfu.* last attempt: .*certificate", listed(), re.MULTILINE), 10, listed)
+            assert livekit.participants(call) == {bob.user}
+    finally:
+        livekit.stop()
+    assert not livekit.problems
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -202,11 +202,9 @@ final class ClientDriver: Sendable {
 
     private func publish(_ message: UpMessage, _ state: inout State) {
         guard let link = state.link else { return }
-        // After its time limit the request has failed for the app: the broker must not deliver the request then.
-        let limit = configuration.requestTimeout.milliseconds / 1000 + 1
         let outgoing = BellwireOutgoingMessage(
             topic: configuration.topics.up(device), payload: message.encoded(),
-            expirySeconds: UInt32(clamping: limit))
+            expirySeconds: state.machine.expirySeconds(of: message, now: clock.now))
         state.effects.append { [self] in
             do throws(BellwireTransportError) {
                 try link.publish(outgoing)

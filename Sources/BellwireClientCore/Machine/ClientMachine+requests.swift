@@ -75,6 +75,16 @@ extension ClientMachine {
         return actions
     }
 
+    /// Returns for how many seconds a broker may keep a message of this device: until the app is told that the request
+    /// has failed, at least a second. Messages other than requests have the time of a request.
+    package func expirySeconds(of message: UpMessage, now: Int64) -> UInt32 {
+        var left = configuration.requestTimeout
+        if case .request(let request) = message, let entry = pending.first(where: { $0.request.id == request.id }) {
+            left = entry.deadline - now
+        }
+        return UInt32(clamping: max(1, (left + 999) / 1_000))
+    }
+
     private func noResponse(to entry: PendingRequest) -> SignalingError {
         let isHeld = entry.stage == .queued
         let cause =
@@ -176,5 +186,17 @@ extension ClientMachine {
             actions += start(at: index, now: now)
         }
         return actions
+    }
+}
+
+extension PendingRequest {
+    /// Whether this request waits for the response to an earlier request. Two coordinators may serve two requests of a
+    /// device at once: the later request would be decided on the state before the earlier one, as an invitation on the
+    /// call that the user has just left.
+    func waits(for earlier: PendingRequest) -> Bool {
+        guard changesState, earlier.changesState else { return false }
+        // A cancel may overtake its invitation: the service remembers the cancel.
+        if isOfCall(of: earlier) { return !(isCancel && earlier.isInvite) }
+        return beginsCall && earlier.leavesCall
     }
 }

@@ -67,14 +67,4 @@ struct PendingRequest: Sendable, Equatable {
     var changesState: Bool { request.body.changesCall }
 
     func isOfCall(of other: PendingRequest) -> Bool { callID != nil && callID == other.callID }
-
-    /// Whether this request waits for the response to an earlier request. Two coordinators may serve two requests of a
-    /// device at once: the later request would be decided on the state before the earlier one, as an invitation on the
-    /// call that the user has just left.
-    func waits(for earlier: PendingRequest) -> Bool {
-        guard changesState, earlier.changesState else { return false }
-        // A cancel may overtake its invitation: the service remembers the cancel.
-        if isOfCall(of: earlier) { return !(isCancel && earlier.isInvite) }
-        return beginsCall && earlier.leavesCall
-    }
 }

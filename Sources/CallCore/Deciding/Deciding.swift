@@ -3,8 +3,7 @@ import SignalingProtocol
 /// Decides events of calls from facts. `Deciding` sees no store, takes no tokens from limits and keeps no data between
 /// calls.
 ///
-/// More than 200 lines: all subjects decide from the same facts, so the type is not split. Each subject has a file of
-/// its own.
+/// Each subject has a file of its own.
 package struct Deciding {
     package var facts: Facts
     package let settings: ServiceSettings
@@ -89,7 +88,8 @@ package struct Deciding {
         }
     }
 
-    /// Notes a sign of life: any message about the call from the member's device in the call is such a sign.
+    /// Notes a sign of life: any message about the call from the member's device in the call is such a sign, signals at
+    /// most twice in a heartbeat interval.
     func heard(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, call.mode == .advanced, call.isLive,
             let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID

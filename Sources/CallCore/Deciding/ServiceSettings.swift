@@ -36,22 +36,6 @@ package struct ServiceSettings: Sendable, Equatable {
     package var isRouting: Bool { brokers.count > 1 }
 }
 
-/// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,
-/// Rate limits).
-package struct UserQuotas: Sendable, Equatable {
-    /// The bound on a user's unanswered invitations. Each invitation is resent until the invitation is acked or over.
-    package var liveInvitations = 100
-    /// The number of these invitations that may ring at the same invitee.
-    package var pairInvitations = 5
-    /// The number of a user's messages that wait for an ack.
-    package var waitingMessages = 100
-    /// The bytes of the stored calls that a user has made, with their timelines; 0 for no limit. A call of two members
-    /// takes about five thousand bytes, so that the default allows a thousand calls a day.
-    package var storedBytes = 32 * 1024 * 1024
-
-    package init() {}
-}
-
 /// The users who may get invitations and messages (docs/protocol.md, section 2, Users).
 package enum UsersPolicy: String, Sendable, CaseIterable {
     case any
@@ -103,11 +87,6 @@ package enum ServiceBounds {
     package static let messagesPerRecipient = 256
     /// The delay, in milliseconds, before a sender to such a user should try again.
     package static let fullInboxRetry = 5_000
-    /// The delay, in milliseconds, before a user with too many live invitations or queued messages should try again.
-    package static let outstandingRetry = 5_000
-    /// The delay, in milliseconds, before a user whose calls take too much room should try again: some calls are
-    /// forgotten every day.
-    package static let storedBytesRetry = 60_000
     /// The bytes that the store keeps of a call beside its record: keys, claims, and entries in lists and indexes.
     /// `bytesBesideMember` is the part of each member.
     package static let bytesBesideCall = 600

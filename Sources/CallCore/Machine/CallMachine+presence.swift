@@ -13,7 +13,8 @@ extension CallMachine {
         case .logout:
             cancelForLostCaller(now: now)
         case .lost:
-            // A broker counts as away only after the grace at least, so the devices of that broker wait no longer.
+            // A broker counts as away after the grace at the earliest: its devices were lost at `since`, and for most of
+            // them the grace is already over.
             if let since, since + settings.callerGrace <= now {
                 cancelForLostCaller(now: now)
                 return true

@@ -103,7 +103,8 @@ final class Chores {
         }
     }
 
-    /// Whether the chore has work. Timelines and usage are written only when there are some.
+    /// Whether the chore has work. Timelines and usage are written only when there are some. Deadlines are served while
+    /// the coordinator listens at a broker and the store answers.
     private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
         switch chore {
         case .look, .readEndpoints, .readAdminSettings, .countLive: true

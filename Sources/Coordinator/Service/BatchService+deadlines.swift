@@ -31,7 +31,7 @@ extension BatchService {
     }
 
     /// Returns records with a deadline that has been due for `grace` milliseconds and was not served, except resends
-    /// that this coordinator put off. Returns nil when the store did not answer.
+    /// that this coordinator put off and records that cannot be read. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         do throws(StoreError) {
             // The chore `look` reads the clock of a shared store all the time.

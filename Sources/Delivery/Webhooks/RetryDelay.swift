@@ -18,7 +18,8 @@ package enum RetryDelay {
 
     /// Returns the time of the next attempt after an attempt that failed at `now`. Returns nil when no further attempt
     /// is allowed, and the event becomes a dead letter: no attempt begins later than `retryFor` seconds after the first
-    /// attempt. The last attempt comes exactly at that moment, unless the endpoint asked for a later time.
+    /// attempt (`retryFor` of the endpoint: a day by default, at most 30 days). The last attempt comes exactly at that
+    /// moment, unless the endpoint asked for a later time.
     package static func next(
         afterAttempts attempts: Int, first: Milliseconds, now: Milliseconds, retryFor: Int,
         asked: Milliseconds? = nil
@@ -28,5 +29,25 @@ package enum RetryDelay {
         let due = now + delay(afterAttempts: attempts)
         let askedFor = now + min(asked ?? 0, longestAsked)
         return askedFor > end ? nil : min(max(due, askedFor), end)
+    }
+}
+
+/// The consequence of an attempt to deliver a webhook event.
+package enum WebhookVerdict: Equatable, Sendable {
+    /// The endpoint has accepted the event.
+    case taken
+    /// The endpoint wants no more events: no event is sent until its URL changes or an operator turns the endpoint on.
+    case gone
+    /// A later attempt follows.
+    case again
+
+    /// - Parameter status: the status of the response; nil without a response. A redirect is not followed, and counts
+    ///   as a failure.
+    package init(status: Int?) {
+        switch status {
+        case .some(200...299): self = .taken
+        case 410: self = .gone
+        default: self = .again
+        }
     }
 }

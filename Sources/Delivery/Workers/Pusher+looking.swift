@@ -20,6 +20,17 @@ private struct FreshReading {
 extension Pusher {
     /// Looks at a call: due pushes are reserved and noted as `trying`; then the facts are read and decided once more
     /// before a push leaves.
+    ///
+    /// A due push (`PushJudge`) does not leave here
+    /// * while another push to the same registration is under way (`choose`),
+    /// * while too many pushes of the call wait (`LeasedCall.mostPending`),
+    /// * before the pause after a failed attempt is over (`PendingPush.notBefore`; the timeline has `failed`),
+    /// * without a slot of its provider (`PushSlots`),
+    /// * beyond a limit of its device (`PushLimits`, `reserve`; the timeline has `limited`),
+    /// * when the facts are older than `PushBounds.freshness`, the worker lease ends or the process stops (`handOver`),
+    /// * while its provider waits for an access token, or when the provider's settings refuse the push (`refused`),
+    /// * when other processes serve its platform (`isOwedElsewhere`).
+    /// A provider's answer `gone` ends the registration (`Pusher+answers.swift`).
     func look(at call: LeasedCall) async throws(StoreError) {
         call.due = nil
         call.hasMore = false

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from google.protobuf.json_format import Parse
 from livekit import api
 from livekit.protocol import room as rooms
 
+from .credentials import make_certificates
 from .processes import free_port
 
 PREFIX = "/twirp/livekit.RoomService/"
@@ -33,11 +35,14 @@ class Asked:
 
 
 class LiveKit:
-    """Rooms exist from the first participant on."""
+    """Rooms exist from the first participant on. With TLS, the certificate is from the authority in `ca.crt`."""
 
-    def __init__(self, directory: Path, port: int = 0) -> None:
+    def __init__(self, directory: Path, port: int = 0, *, tls: bool = False) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
+        self.tls = tls
+        if tls:
+            make_certificates(directory)
         self.key, self.secret = "API" + secrets.token_hex(6), secrets.token_hex(20)
         self.verifier = api.TokenVerifier(self.key, self.secret)
         self.rooms: dict[str, set[str]] = {}
@@ -63,6 +68,10 @@ class LiveKit:
             daemon_threads = True
 
         self._server = Server(("127.0.0.1", port), Handler)
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.directory / "broker.crt", self.directory / "broker.key")
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.port = self._server.server_address[1]
 
@@ -75,13 +84,15 @@ class LiveKit:
 
     # Settings
 
-    def settings(self, name: str = "media.json", use: dict[str, str] | None = None, **fields: Any) -> str:
+    def settings(
+        self, name: str = "media.json", use: dict[str, str] | None = None, authority: str | None = None, **fields: Any
+    ) -> str:
         """A file for `--media` whose server `sfu` is this server. The file also has `meet` and `own`, whose rooms are
         not closed."""
         (self.directory / "livekit.key").write_text(f"{self.key}: {self.secret}\n")
         (self.directory / "hmac.key").write_text("0123456789abcdef0123456789abcdef\n")
         sfu = {
-            "type": "livekit", "url": "wss://sfu.example.com", "apiURL": f"http://127.0.0.1:{self.port}",
+            "type": "livekit", "url": "wss://sfu.example.com", "apiURL": f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}",
             "keyFile": "livekit.key",
         }  # fmt: skip
         meet = {"type": "jitsi", "url": "https://meet.example.com", "keyFile": "hmac.key", "appID": "bellwire"}
@@ -91,7 +102,10 @@ class LiveKit:
         }  # fmt: skip
         servers = {"sfu": sfu | fields, "meet": meet, "own": own}
         path = self.directory / name
-        path.write_text(json.dumps({"servers": servers, "use": use or {"*": "sfu", "video": "meet", "data": "own"}}))
+        settings: dict[str, Any] = {"servers": servers, "use": use or {"*": "sfu", "video": "meet", "data": "own"}}
+        if authority:
+            settings["certificateAuthorityFile"] = authority
+        path.write_text(json.dumps(settings))
         return str(path)
 
     # Participants

@@ -528,6 +528,10 @@ export class BellwireClient {
     }
   }
 
+  /**
+   * Follows a live call. After a reload of the page, the welcome of the new session has the calls of before: each comes
+   * here, and the machine goes on with its heartbeats (`beats`).
+   */
   private follow(snapshot: CallObject, isMissed?: boolean): void {
     const call = this.known.get(snapshot.callID);
     if (call) return call.update(snapshot, isMissed);

@@ -371,13 +371,11 @@ export class Driver {
   }
 
   private publish(message: object): void {
-    // After the request's time limit the app has been told of a failure, so the broker must not deliver the request
-    // then.
-    const expiry = Math.ceil((this.settings.machine.requestTimeout ?? 30_000) / 1000) + 1;
+    const { id } = message as { id?: string };
+    const expiry = this.machine.expiry(id, monotonic());
     const payload = JSON.stringify(message);
     const isTooLarge = byteLength(payload) > limits.request;
     if (!isTooLarge && this.connection?.publish(this.topics.up, payload, expiry) !== false) return;
-    const { id } = message as { id?: string };
     if (id === undefined) return;
     // The message can never be sent, so the request fails now instead of at its time limit.
     const error = new BellwireError("tooLarge", `the request is larger than ${limits.request} bytes, or than the broker accepts`);

@@ -69,6 +69,16 @@ export class ClientMachine {
     return earliest;
   }
 
+  /**
+   * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request `id`
+   * has failed, at least a second. Messages other than requests have the time of a request.
+   */
+  expiry(id: string | undefined, now: number): number {
+    const entry = this.state.pending.find(({ request }) => request.id === id);
+    const left = entry ? entry.deadline - now : this.state.configuration.requestTimeout;
+    return Math.max(1, Math.ceil(left / 1000));
+  }
+
   /** Does all that is due at `now`. */
   timerFired(now: number): Action[] {
     const { state } = this;

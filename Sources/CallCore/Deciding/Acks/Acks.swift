@@ -14,7 +14,7 @@ extension Deciding {
         }
         // Revision 0 stands for a device that has come online and has acknowledged nothing yet.
         if known?.revision ?? 0 == 0 { noteRing(of: device, revision, stored, &decision) }
-        acknowledged(ack, call.callID, &decision)
+        keep(ack, call.callID, &decision)
         if revision < call.revision {
             decision.counts.add(.staleAcks)
             if !decision.stale.contains(device), getsDeliveryAtOnce(device, staleOn: call, &decision) {
@@ -59,7 +59,9 @@ extension Deciding {
         decision.astray.append(device)
     }
 
-    /// Whether a device with a stale ack gets its delivery at once. Otherwise the delivery comes with the next resend.
+    /// Whether a device with a stale ack gets its delivery at once: not within a second of the last such answer about the
+    /// call, not while the device is silent or its share of bytes is used up (`ResendPacing`), and not while its user
+    /// has got too many bytes. Otherwise the delivery comes with the next resend.
     private func getsDeliveryAtOnce(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
         // On a slow line, the ack comes late, and the newer event is already on its way.
         let candidate = ResendPacing.Candidate(
@@ -80,8 +82,9 @@ extension Deciding {
         return true
     }
 
-    /// Keeps the ack for the store and for the delivery of this decision.
-    func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+    /// Keeps the ack for the store and for the delivery of this decision, of at most 32 devices of a user. The store
+    /// writes the ack together with the call when the decision changes the call, and otherwise alone.
+    func keep(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
         let acks = decision.subject.acks
         let own = acks.filter { $0.device.userID == ack.device.userID }
         guard own.count < ServiceBounds.acksPerUser || own.contains(where: { $0.device == ack.device }) else { return }

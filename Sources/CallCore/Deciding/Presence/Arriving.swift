@@ -18,7 +18,7 @@ extension Deciding {
         if let known = presence[device.userID]?.first(where: { $0.device == device }) {
             // The ack is written before the device gets the event: another process may be ending the call with an end
             // time before this session began.
-            acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
+            keep(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
         }
         decision.subject.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
     }

@@ -14,7 +14,15 @@ package struct PushJudge: Sendable {
         self.lease = lease
     }
 
-    /// Returns the judgement about a call. `unsent` holds the pushes that stand as `trying` and are known to have
+    /// Returns the judgement about a call. No ring is due
+    /// * for a member whose invitation is withheld, or who no longer rings (`Ringing`),
+    /// * for a registration of an app or a platform that the settings do not serve (`isServed`),
+    /// * on another platform when the device has a registration for VoIP (`Subject.ringing`),
+    /// * for a device that has acknowledged or checked the invitation (`Subject.hasInvitation`),
+    /// * for an online device within `PushPolicy.after` of the invitation (1 s by default),
+    /// * when a ring for this invitation was sent, given up or refused by a limit (`add`).
+    ///
+    /// `unsent` holds the pushes that stand as `trying` and are known to have
     /// reached no provider.
     package func judge(
         _ reading: PushReading, now: Milliseconds, unsent: Set<PushID> = []

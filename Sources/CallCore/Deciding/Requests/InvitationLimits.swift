@@ -1,5 +1,29 @@
 import SignalingProtocol
 
+/// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,
+/// Rate limits).
+package struct UserQuotas: Sendable, Equatable {
+    /// The bound on a user's unanswered invitations. Each invitation is resent until the invitation is acked or over.
+    package var liveInvitations = 100
+    /// The number of these invitations that may ring at the same invitee.
+    package var pairInvitations = 5
+    /// The number of a user's messages that wait for an ack.
+    package var waitingMessages = 100
+    /// The bytes of the stored calls that a user has made, with their timelines; 0 for no limit. A call of two members
+    /// takes about five thousand bytes, so that the default allows a thousand calls a day.
+    package var storedBytes = 32 * 1024 * 1024
+
+    package init() {}
+}
+
+extension ServiceBounds {
+    /// The delay, in milliseconds, before a user with too many live invitations or queued messages should try again.
+    package static let outstandingRetry = 5_000
+    /// The delay, in milliseconds, before a user whose calls take too much room should try again: some calls are
+    /// forgotten every day.
+    package static let storedBytesRetry = 60_000
+}
+
 /// Limits of invitations (docs/protocol.md, section 2, Rate limits). Inbound messages are counted when they arrive.
 extension Deciding {
     /// Reserves tokens of the limits of pair and callee for each invitee. `bytes` is the approximate size of the

@@ -52,8 +52,8 @@ extension Deciding {
         }
     }
 
-    /// Returns the outcome of a request that has succeeded before: a resend changes no state, no matter how late the
-    /// resend comes.
+    /// Returns the outcome of a request that has succeeded before: a resend changes no state. A call remembers its
+    /// invite for as long as the call is stored, and of other requests the last 16 of each device, 128 in all.
     private func knownOutcome(of received: ReceivedRequest, _ decision: borrowing Decision) -> Response.Outcome? {
         guard let call = decision.call else { return nil }
         let type = received.request.body.type
@@ -167,7 +167,8 @@ extension Deciding {
         return call.outcome(of: alias.origin) != nil
     }
 
-    /// Stores an early cancel: a later invite with this id rings no device (section 2).
+    /// Stores an early cancel for `cancelMemory` (30 s by default): an invite with this id in that time makes a call that
+    /// has ended as `cancelled`, and rings no device (section 2). The cancel is answered `callNotFound`.
     private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
             at + settings.cancelMemory > now
@@ -195,7 +196,7 @@ extension Deciding {
     private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, device.deviceID != .server else { return }
         let ack = DeviceAck(device: device, session: facts.session(of: device), revision: call.revision)
-        acknowledged(ack, call.callID, &decision)
+        keep(ack, call.callID, &decision)
     }
 }
 

@@ -29,13 +29,15 @@ package struct DevicePresence: Equatable, Sendable {
     package let isOnline: Bool
     /// The start of the session.
     package let since: Milliseconds
-    /// The time of the device's last sign of life.
+    /// The time of the device's last stored sign of life. Any message of the device is a sign of life, and is stored when
+    /// the stored time is older than a tenth of the lease.
     package let seen: Milliseconds
     /// The broker of the session's connection while the device is online; nil when the broker is not known, as in a
     /// deployment with a single broker.
     package let broker: BrokerName?
-    /// Whether the device cannot be online whatever the presence says, as far as the coordinators know its broker
-    /// (`BrokerSightings`). This mark is not stored.
+    /// Whether the device cannot be online whatever the presence says: no coordinator has heard its broker for the
+    /// caller's grace, at least for 6 s, or the broker is back and has brought nothing of the device yet
+    /// (`BrokerSightings.marked`). This mark is not stored.
     package var isAway = false
 
     package init(
@@ -76,7 +78,7 @@ package struct DevicePresence: Equatable, Sendable {
         return DeviceSession(device, id: session, broker: broker)
     }
 
-    /// Whether the device is online, its broker is not away, and its last sign of life is no older than `lease`.
+    /// Whether the device is online, its broker is not away, and its last sign of life is younger than `lease`.
     package func isReachable(at now: Milliseconds, lease: Milliseconds) -> Bool {
         isOnline && !isAway && seen + lease > now
     }

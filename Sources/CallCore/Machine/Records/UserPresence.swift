@@ -58,7 +58,8 @@ package struct UserPresence: Equatable, Sendable {
     }
 
     /// Handles `online: false` or the will of a device. Returns whether the device's current session ended. The end of
-    /// another session is only remembered, so that the other session cannot start later.
+    /// another session is only remembered, so that the other session cannot start later: for `sessionMemory` (2 min), of
+    /// the last 64 sessions. Sessions are the same when their names are, at the same broker where both brokers are known.
     package mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
         if !session.id.isEmpty {
             over.removeAll { $0.until <= now || $0.isOf(session) }

@@ -446,13 +446,11 @@ internal class Driver(
     }
 
     private fun publish(message: JsonObject) {
-        // After the request's time limit the app has been told of a failure, so the broker must not deliver the request
-        // then.
-        val expiry = (settings.requestTimeout + 999) / 1_000 + 1
+        val id = message["id"]?.jsonPrimitive?.content
+        val expiry = machine.expiry(id, loop.now)
         val payload = message.toString()
         val isTooLarge = payload.toByteArray().size > Limits.REQUEST
-        if (!isTooLarge && guarded { it.publish(upTopic, payload, expiry.toInt()) } != false) return
-        val id = message["id"]?.jsonPrimitive?.content ?: return
+        if (!isTooLarge && guarded { it.publish(upTopic, payload, expiry) } != false || id == null) return
         // The message can never be sent, so the request fails now instead of at its time limit.
         val text = "the request is larger than ${Limits.REQUEST} bytes, or than the broker accepts"
         perform(machine.received(Response(id, error = BellwireException("tooLarge", text)), loop.now))

@@ -70,6 +70,18 @@ class ClientTest {
     private fun event(name: String, revision: Int, call: String) =
         receive("""{"type":"event","event":"$name","revision":$revision,"time":$revision,"callID":"c","changes":[],"call":$call}""")
 
+    /** The broker does not deliver a request whose failure the app was told of. */
+    @Test
+    fun aBrokerKeepsARequestUntilItsTimeLimit() {
+        val client = connected()
+        val before = broker.last.published.size
+        val asking = start { client.history() }
+        loop.pass(29_500)
+        assertEquals(listOf(30, 29, 27, 23, 15, 7), broker.last.expiries.drop(before))
+        loop.pass(500)
+        assertEquals("noResponse", code(asking))
+    }
+
     @Test
     fun connectReturnsWhenTheServiceKnowsTheDevice() {
         val client = client()

@@ -63,6 +63,7 @@ internal class VirtualLoop : Loop {
 internal class FakeBroker : Transport {
     class Link(val settings: ConnectionSettings, val handlers: ConnectionHandlers) : Connection {
         val published = mutableListOf<Pair<String, String>>()
+        val expiries = mutableListOf<Int?>()
         var isClosed = false
         var asked = 0
         override var backlog = 0
@@ -74,6 +75,7 @@ internal class FakeBroker : Transport {
             check(!publishFails) { "broken" }
             if (payload.length > largest) return false
             published += topic to payload
+            expiries += expiry
             return true
         }
 

@@ -46,6 +46,16 @@ internal class ClientMachine(user: String, device: String, configuration: Machin
             return times.filterNotNull().minOrNull()
         }
 
+    /**
+     * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request
+     * `id` has failed, at least a second. Messages other than requests have the time of a request.
+     */
+    fun expiry(id: String?, now: Long): Int {
+        val entry = state.pending.firstOrNull { it.request.id == id }
+        val left = entry?.let { it.deadline - now } ?: state.configuration.requestTimeout
+        return ((left + 999) / 1_000).coerceAtLeast(1).toInt()
+    }
+
     /** Does all that is due at `now`. */
     fun timerFired(now: Long): List<Action> =
         state.tokenRenewalDue(now) + state.presenceDue(now) + state.requestsDue(now) + state.heartbeatsDue(now) +
