@@ -60,7 +60,8 @@ def undelayed(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
 
     def quick() -> tuple[int, dict[str, dict[str, Any]]] | None:
         status, checks = doctor(*options)
-        return (status, checks) if checks["small-packets"]["verdict"] == "ok" else None
+        small = [check for name, check in checks.items() if name.startswith("small-packets")]
+        return (status, checks) if all(check["verdict"] == "ok" for check in small) else None
 
     return wait_until(quick, 40, "the broker holds no small packets back")
 
@@ -151,6 +152,31 @@ def test_a_missing_broker_and_a_store_that_loses_calls(tmp_path: Path) -> None:
     assert "raise maxmemory" in checks["store"]["mend"]
     refused = run("doctor", "--store", "redis://u:secret@host:x")
     assert refused.returncode == 64 and "secret" not in refused.stderr
+
+
+def test_a_gateway_with_a_token_of_its_own_is_tried_too(tmp_path: Path, brokers: list[Broker]) -> None:
+    """Of a settings file; a token of one object never goes with the broker of another."""
+    secure = SecureBroker(tmp_path / "broker")
+    brokers.append(secure)
+    files = {name: tmp_path / f"{name}.token" for name in ("coordinator", "gateway", "bad")}
+    files["coordinator"].write_text(secure.token("coordinator", role="coordinator"))
+    files["gateway"].write_text(secure.token("gateway", role="server"))
+    files["bad"].write_text("no token")
+    config = tmp_path / "bellwire.json"
+
+    def tried(settings: dict[str, Any]) -> tuple[int, dict[str, dict[str, Any]]]:
+        config.write_text(json.dumps({"broker": secure.url} | settings))
+        return undelayed("--config", str(config))
+
+    both = {"serve": {"token-file": str(files["coordinator"])}, "gateway": {"token-file": str(files["gateway"])}}
+    status, checks = tried(both)
+    assert (status, set(checks)) == (0, CHECKS | {f"{name}@gateway" for name in CHECKS}), checks
+    status, checks = tried(both | {"gateway": {"token-file": str(files["bad"])}})
+    assert status == 2 and checks["connect"]["verdict"] == "ok" and checks["connect@gateway"]["verdict"] == "fail", checks
+    status, checks = tried({"token-file": str(files["gateway"])})
+    assert (status, set(checks)) == (0, CHECKS), checks
+    status, checks = tried({"serve": {}, "gateway": {"token-file": str(files["gateway"])}})
+    assert status == 2 and checks["connect"]["verdict"] == "fail" and checks["connect@gateway"]["verdict"] == "ok", checks
 
 
 def test_each_broker_of_a_list_is_tried(tmp_path: Path, brokers: list[Broker]) -> None:

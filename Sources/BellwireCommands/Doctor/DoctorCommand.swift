@@ -10,7 +10,8 @@ package enum DoctorCommand {
             Tries what a deployment needs, with the options of serve and gateway: running brokers and a store, endpoints
             of webhooks, providers of pushes, media servers, and certificates. Prints one line a check, with the command
             or setting that mends a fault. Brokers are tried on topics below {topic root}/doctor. Of a settings file, the
-            object serve counts before the object gateway. Exit 0, 1 for warnings, 2 for faults.
+            object serve counts before the object gateway; brokers are tried as both when their settings differ. Exit 0,
+            1 for warnings, 2 for faults.
             """,
         options: options + [Option(switch: "json", "print the checks as JSON")],
         positionals: 0...0, configObjects: configObjects)
@@ -35,15 +36,13 @@ package enum DoctorCommand {
     /// are asked.
     static func checks(_ arguments: Arguments, reachesServers: Bool = true) throws -> [Check] {
         let root = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:)).root
-        let configurations = try configurations(arguments)
+        let connections = try connections(arguments)
         // The mode comes first: opening the store makes its file private.
         let mode = StoreOptions.sqlitePath(arguments).flatMap(FileModeExamination.check)
         let store = try StoreOptions.openForExamination(arguments)
         var checks: [Check] = []
-        for configuration in configurations {
-            let found = BrokerExamination(configuration, root: root).checks()
-            let isOnly = configurations.count == 1
-            checks += isOnly ? found : found.map { $0.named("\($0.name)@\(configuration.broker.name)") }
+        for (place, configuration) in connections {
+            checks += BrokerExamination(configuration, root: root).checks().map { $0.named($0.name + place) }
         }
         if let store { checks += StoreExamination(store).checks() + (mode.map { [$0] } ?? []) }
         checks += DeliveryExamination(arguments: arguments, reachesServers: reachesServers).checks()
@@ -68,7 +67,26 @@ package enum DoctorCommand {
         }
     }
 
-    /// Returns the connection's settings for each broker.
+    /// Returns the connection's settings for each broker, with the end of the names of its checks: as a coordinator, and
+    /// as a gateway where the objects of a settings file give gateways other brokers or credentials.
+    private static func connections(
+        _ arguments: Arguments
+    ) throws -> [(place: String, MQTTConnection.Configuration)] {
+        // A command without brokers of its own in the file has no part in the file.
+        let standard = arguments.command.options.first { $0.name == "broker" }?.standard
+        let roles = configObjects.map { arguments.reading([$0]) }
+        let named = roles.filter { $0.text("broker") != standard }
+        var connections: [(String, MQTTConnection.Configuration)] = []
+        for (place, role) in (named.isEmpty ? [arguments] : named).enumerated() {
+            let found = try configurations(role).filter { own in !connections.contains { $0.1.connects(like: own) } }
+            connections += found.map { own in
+                ((place == 0 ? "" : "@gateway") + (found.count == 1 ? "" : "@\(own.broker.name)"), own)
+            }
+        }
+        return connections
+    }
+
+    /// Returns the connection's settings for each broker of `--broker`.
     private static func configurations(_ arguments: Arguments) throws -> [MQTTConnection.Configuration] {
         try BrokerList.addresses(arguments).map { broker in
             var configuration = MQTTConnection.Configuration(broker: broker, clientID: "doctor")
@@ -103,5 +121,13 @@ package enum DoctorCommand {
             }
         }
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension MQTTConnection.Configuration {
+    /// Whether both connect to the same broker with the same credentials.
+    fileprivate func connects(like other: MQTTConnection.Configuration) -> Bool {
+        broker == other.broker && certificateAuthorityFile == other.certificateAuthorityFile
+            && certificateFile == other.certificateFile && certificateKeyFile == other.certificateKeyFile
     }
 }

@@ -166,6 +166,13 @@ package struct Arguments {
         }
     }
 
+    /// Returns the same arguments with other objects of the settings file, an earlier object winning.
+    func reading(_ objects: [String]) -> Arguments {
+        var other = self
+        other.command = command.reading(objects)
+        return other
+    }
+
     /// Creates arguments from a settings file only, without command line and environment.
     init(_ command: Command, file: ConfigFile) {
         self.command = command
