@@ -13,12 +13,12 @@ import pytest
 from conformance.client.connection import Broker as BrokerAddress
 from conformance.client.tap import Ears, Exchange
 from conftest import Rig
-from harness import UNLIMITED, SecureBroker, World
+from harness import UNLIMITED, SecureBroker, World, page
 from harness.kotlin import KotlinPhone, Refused, java
 from harness.push_providers import PushProviders
 from harness.telephone import Telephone
 from harness.terminal import Terminal
-from harness.web import MISSING, WebClient
+from harness.web import MISSING, WebClient, build_sdk
 
 Kotlin = Callable[..., KotlinPhone]
 
@@ -288,6 +288,42 @@ def test_kotlin_swift_and_the_web_call_each_other(world: World, kotlin: Kotlin, 
         dave.expect(event="ended", call=back)
     finally:
         dave.close()
+        carol.close()
+
+
+@pytest.mark.skipif(bool(page.MISSING or MISSING), reason=f"not here: {', '.join(page.MISSING + MISSING)}")
+def test_kotlin_swift_and_a_browser_call_each_other(world: World, kotlin: Kotlin, tmp_path: Path) -> None:
+    """Two Kotlin phones, the Swift SDK in the terminal, and the call page in Chromium, in the same call."""
+    build_sdk()
+    alice, bob = kotlin(world, world.user("alice")).connect(), kotlin(world, world.user("bob")).connect()
+    carol = Terminal(world.broker, tmp_path, "listen", world.user("carol"), "--auto", "accept").wait_online()
+    site = page.PageServer(f"ws://127.0.0.1:{world.broker.web_port}")
+    browser = page.Browser(tmp_path / "browser")
+    try:
+        dave = browser.tab(site.url).go_online(world.user("dave"))
+        call = alice.do("call", users=[bob.user, carol.user, dave.user])
+        alice.expect("change", call=call, user=carol.user, state="ACCEPTED")
+        dave.answer(alice.user)
+        bob.expect("incoming", call=call)
+        bob.do("accept", call=call)
+        for user in (bob.user, dave.user):
+            alice.expect("change", call=call, user=user, state="ACCEPTED", timeout=20)
+        dave.wait(lambda: all(user in dave.status() for user in (alice.user, bob.user, carol.user)), 20, "all four")
+        dave.press("Hang up")
+        for phone in (alice, bob):
+            phone.expect("change", call=call, user=dave.user, state="QUIT", timeout=20)
+        alice.do("hangUp", call=call)
+        bob.do("hangUp", call=call)
+        # A call in the other direction.
+        dave.call(alice.user, kind="Voice call")
+        back = alice.expect("incoming", inviter=dave.user)["call"]
+        alice.do("accept", call=back)
+        dave.expect(f"In a call with {alice.user}")
+        alice.do("hangUp", call=back)
+        dave.expect("Call ended")
+    finally:
+        browser.quit()
+        site.close()
         carol.close()
 
 
