@@ -3,7 +3,8 @@ import SignalingProtocol
 /// Decides events of calls from facts. `Deciding` sees no store, takes no tokens from limits and keeps no data between
 /// calls.
 ///
-/// Each subject has a file of its own.
+/// More than 200 lines: all subjects decide from the same facts, so the type is not split. This file has the parts that
+/// all subjects share; each subject has a file of its own.
 package struct Deciding {
     package var facts: Facts
     package let settings: ServiceSettings
