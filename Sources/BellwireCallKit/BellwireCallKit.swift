@@ -8,13 +8,13 @@
 
     /// Shows the calls of a `BellwireCallManager` in CallKit, and rings a sleeping iPhone by VoIP pushes (docs/push.md).
     ///
-    /// Make a single object in `application(_:didFinishLaunchingWithOptions:)`, always, and keep it as long as the app lives:
-    /// iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
-    /// connection, reports each push to CallKit before anything else, connects, asks by a ring check whether the call still
-    /// rings, and ends the ringing when the call is answered elsewhere, cancelled or over. Answers and hang-ups in CallKit
-    /// become `accept` and `hangUp` of the manager; a call that the app or a glare merge has accepted is shown as answered.
-    /// Calls that the user makes appear in CallKit when they are made by `call(_:media:timeout:extendedData:push:)` of this
-    /// object. The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
+    /// Make a single object in `application(_:didFinishLaunchingWithOptions:)`, always, and keep it as long as the app
+    /// lives: iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
+    /// connection. At a push, the object first reports the call to CallKit, then connects and asks by a ring check whether
+    /// the call still rings. The ringing ends when the call is answered elsewhere, cancelled or over. Answers and hang-ups in
+    /// CallKit become `accept` and `hangUp` of the manager; a call that the app or a glare merge has accepted is shown as
+    /// answered. Calls that the user makes appear in CallKit when they are made by
+    /// `call(_:media:timeout:extendedData:push:)` of this object. The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
     @MainActor
     public final class BellwireCallKit: NSObject {
         /// Asks a ring check; the second argument says whether to reject the call.

@@ -74,7 +74,8 @@ extension RedisReply {
         return ["READONLY", "OOM ", "MISCONF", "LOADING", "MASTERDOWN", "NOREPLICAS"].contains { error.contains($0) }
     }
 
-    /// What a server's refusal of a time means (`RedisScript`), or nil for other replies.
+    /// The error in plain words when a server has refused the time of another clock (`RedisScript`); nil for other
+    /// replies.
     var clockError: String? {
         guard let error, let mark = error.firstRange(of: "CLOCKDIFFERS ") else { return nil }
         return "the clock of a server differs by \(error[mark.upperBound...].prefix { $0 != " " }) ms from the store's "

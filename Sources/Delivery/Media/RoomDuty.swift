@@ -90,7 +90,7 @@ extension MediaServer {
     package static func takesKey(_ response: HTTPAnswer.Response) -> Bool {
         switch RoomVerdict(response) {
         case .gone: true
-        // Of a version that does not tell a missing room: other servers answer with a page.
+        // Some versions do not say that the room is missing. Other servers answer with a page.
         case .done: (try? JSONParser.parse(response.body))?.object != nil
         case .again: false
         }

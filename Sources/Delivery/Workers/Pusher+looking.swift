@@ -21,16 +21,17 @@ extension Pusher {
     /// Looks at a call: due pushes are reserved and noted as `trying`; then the facts are read and decided once more
     /// before a push leaves.
     ///
-    /// A due push (`PushJudge`) does not leave here
-    /// * while another push to the same registration is under way (`choose`),
-    /// * while too many pushes of the call wait (`LeasedCall.mostPending`),
-    /// * before the pause after a failed attempt is over (`PendingPush.notBefore`; the timeline has `failed`),
-    /// * without a slot of its provider (`PushSlots`),
-    /// * beyond a limit of its device (`PushLimits`, `reserve`; the timeline has `limited`),
-    /// * when the facts are older than `PushBounds.freshness`, the worker lease ends or the process stops (`handOver`),
-    /// * while its provider waits for an access token, or when the provider's settings refuse the push (`refused`),
-    /// * when other processes serve its platform (`isOwedElsewhere`).
-    /// A provider's answer `gone` ends the registration (`Pusher+answers.swift`).
+    /// `PushJudge` says which pushes are due. These are the reasons for which a due push does not leave now:
+    /// * Another push to the same registration is under way (`choose`).
+    /// * Too many pushes of the call wait (`LeasedCall.mostPending`).
+    /// * The pause after a failed attempt is not over (`PendingPush.notBefore`). The timeline has `failed`.
+    /// * The provider has no free slot (`PushSlots`).
+    /// * The device has got too many pushes (`reserve`, `PushLimits`). The timeline has `limited`.
+    /// * The facts are older than `PushBounds.freshness`, the worker lease ends, or the process stops (`handOver`).
+    /// * The provider's access token is still asked for, or the provider refuses the push. The timeline has `refused`.
+    /// * Other processes serve the push's platform (`isOwedElsewhere`).
+    ///
+    /// The answer `gone` of a provider ends the registration (`Pusher+answers.swift`).
     func look(at call: LeasedCall) async throws(StoreError) {
         call.due = nil
         call.hasMore = false

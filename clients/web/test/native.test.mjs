@@ -1,4 +1,4 @@
-// What React Native lacks: parts of the language and of a page's objects.
+// React Native lacks parts of the language and of a page's objects.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -59,9 +59,9 @@ extension Deciding {
         decision.astray.append(device)
     }
 
-    /// Whether a device with a stale ack gets its delivery at once: not within a second of the last such answer about the
-    /// call, not while the device is silent or its share of bytes is used up (`ResendPacing`), and not while its user
-    /// has got too many bytes. Otherwise the delivery comes with the next resend.
+    /// Whether a device with a stale ack gets its delivery at once. The delivery waits for the next resend within a second
+    /// of the last such answer about the call. The delivery also waits while the device is silent or has got its share
+    /// of bytes (`ResendPacing`), and while the device's user has got too many bytes.
     private func getsDeliveryAtOnce(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
         // On a slow line, the ack comes late, and the newer event is already on its way.
         let candidate = ResendPacing.Candidate(

@@ -14,13 +14,13 @@ package struct PushJudge: Sendable {
         self.lease = lease
     }
 
-    /// Returns the judgement about a call. No ring is due
-    /// * for a member whose invitation is withheld, or who no longer rings (`Ringing`),
-    /// * for a registration of an app or a platform that the settings do not serve (`isServed`),
-    /// * on another platform when the device has a registration for VoIP (`Subject.ringing`),
-    /// * for a device that has acknowledged or checked the invitation (`Subject.hasInvitation`),
-    /// * for an online device within `PushPolicy.after` of the invitation (1 s by default),
-    /// * when a ring for this invitation was sent, given up or refused by a limit (`add`).
+    /// Returns the judgement about a call. There are six reasons for which no ring is due:
+    /// * The member's invitation is withheld, or the member no longer rings (`Ringing`).
+    /// * The settings do not serve the registration's app or platform (`isServed`).
+    /// * The device has a registration for VoIP, and this registration is another (`Subject.ringing`).
+    /// * The device has acknowledged or checked the invitation (`Subject.hasInvitation`).
+    /// * The device is online, and the invitation is younger than `PushPolicy.after` (1 s by default).
+    /// * A ring for this invitation was sent, given up or refused by a limit (`add`).
     ///
     /// `unsent` holds the pushes that stand as `trying` and are known to have
     /// reached no provider.
