@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Tokens
 
-/// The due work: ending tokens, and clients that are disconnected.
+/// The due work: tokens that end, and clients that must be disconnected.
 extension BrokerAuth {
     /// The time between the warning of a device and the end of its token, in milliseconds.
     static let notice: Int64 = 60_000
@@ -10,7 +10,7 @@ extension BrokerAuth {
     /// lost.
     static let farewell: Int64 = 200
 
-    /// Returns the work that is due at `now`, never twice. A client is disconnected some time after the client was told
+    /// Returns the work that is due at `now`. No work is returned twice. A client is disconnected some time after the client was told
     /// why the session is over.
     package mutating func takeDue(now: Int64) -> [Due] {
         for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }

@@ -98,8 +98,8 @@ struct WebhookDesk {
     }
 }
 
-/// A place in an endpoint's dead letters, which are in the order of their times: a time, and how many letters of that
-/// time come before the place.
+/// A place in the list of an endpoint's dead letters, which is sorted by time. The place is a time, and the number of
+/// letters of that time before the place.
 private struct DeadLetterPlace {
     /// More letters of one millisecond are not counted.
     private static let mostSeen = 10_000

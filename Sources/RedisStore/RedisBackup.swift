@@ -112,7 +112,7 @@ package struct RedisBackup {
     }
 
     /// Reads a record. KEYS: record, due index, push queue, its holders; then per endpoint the outbox line, and the
-    /// owners of lines. ARGV: id; "line" to read only lines without a record; the names of the endpoints.
+    /// owners of lines. ARGV: id; "line" to return nothing when the id has a record; the names of the endpoints.
     ///
     /// Returns the dumped record or "", its end in milliseconds or "0", its deadline or "", whether the call is in the
     /// push queue; then for each endpoint with entries its name, the owner, the number of entries, and the entries.

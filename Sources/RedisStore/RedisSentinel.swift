@@ -79,7 +79,7 @@ final class RedisSentinel {
         let address: RedisAddress
         /// The number of the configuration; a later configuration has a greater number.
         let epoch: Int64
-        /// Whether a replica may be promoted now.
+        /// Whether a failover may be under way, so that a replica can become the master at any moment.
         let isUndecided: Bool
     }
 

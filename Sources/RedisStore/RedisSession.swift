@@ -71,7 +71,8 @@ final class RedisSession: AnswersLater {
     private var settings: [String: RedisSettings] = [:]
     private var nextSettings: Milliseconds = 0
 
-    /// Creates a session. Under `clockKey`, the coordinators keep the format and their agreement on Redis's clock.
+    /// Creates a session. The key `clockKey` holds the number of the store's format, and the correction of Redis's clock
+    /// on which the coordinators agree.
     init(
         _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], deployment: RedisDeployment? = nil,
         machine: MachineClock = .system, connect: (() throws(StoreError) -> RedisConnection)? = nil

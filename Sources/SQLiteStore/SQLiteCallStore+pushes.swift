@@ -125,7 +125,7 @@ extension SQLiteCallStore: PushStore {
     }
 
     /// Removes expired data of pushes, within a transaction. Workers free the calls of workers whose lease has expired.
-    /// When no worker ever runs again, this function removes such calls.
+    /// This function removes calls that no worker has freed in time, as when no worker runs any more.
     func cleanPushes(_ now: Milliseconds) throws(StoreError) {
         try database.run("DELETE FROM registrations WHERE since<=?", .integer(now - PushLimits.registrationLife))
         try database.run("DELETE FROM push_reservations WHERE at<=?", .integer(now - PushLimits.window))

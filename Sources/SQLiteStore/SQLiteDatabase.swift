@@ -41,7 +41,8 @@ final class SQLiteDatabase {
 
     /// Makes the file private. The file holds push tokens, secrets and the calls of users, so only its owner may read
     /// the file, whatever the umask is. SQLite gives `-wal` and `-shm` the mode of the file when they are created. This
-    /// function reports no failure: opening the file reports the cause later, or the file belongs to another user.
+    /// function reports no failure. Either opening the file fails later for the same cause, or the file belongs to
+    /// another user, who is responsible for its mode.
     private static func keepPrivate(_ path: String) {
         guard !path.isEmpty, path != ":memory:" else { return }
         // An existing file is not opened here: closing the file would end the locks of this process on the same file.

@@ -99,7 +99,8 @@ public struct Event: Equatable, Sendable {
     /// In `call.cancelled`, `call.timeout` and `call.ended`: whether the user never responded on any device.
     public var missed: Bool
     /// Whether the members' `extendedData` was left out, in `call` and in `changes`, because the event would have been
-    /// too large (section 2, Rate limits). A device gets the left-out data by `call.get`.
+    /// too large (section 2, Rate limits). A device gets the left-out data by `call.get`, unless
+    /// the response would be too large as well.
     public var omitsExtendedData: Bool
 
     public var callID: CallID { call.callID }

@@ -1,13 +1,13 @@
 /// A token bucket: a limit on the long-run rate, with a burst after a rest (section 2, Rate limits).
 ///
-/// The bucket is stored as a single number, the next moment of a full bucket. A bucket that is full now therefore needs
-/// no entry in any table.
+/// The bucket is stored as a single number, the next moment at which the bucket is full. A bucket that is full now
+/// therefore needs no entry in any table.
 package struct TokenBucket: Equatable, Sendable {
     /// The size of a bucket, in microseconds: the time in which an empty bucket becomes full.
     package struct Size: Sendable {
         /// The capacity.
         let room: Int64
-        /// The largest debt.
+        /// How far below empty the bucket may go.
         let debt: Int64
 
         package init(room: Int64, debt: Int64 = 0) {

@@ -48,7 +48,7 @@ extension ZIM {
 }
 
 #if canImport(ObjectiveC)
-    /// The calls of the handler's methods, each of which is optional.
+    /// Invokes the handler's methods, each of which is optional.
     extension ZIMEventHandler {
         fileprivate func stands(_ zim: ZIM, _ state: ZIMConnectionState, _ event: ZIMConnectionEvent) {
             self.zim?(zim, connectionStateChanged: state, event: event, extendedData: [:])

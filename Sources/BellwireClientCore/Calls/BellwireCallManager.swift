@@ -20,7 +20,7 @@ public final class BellwireCallManager: Sendable {
         var callID: CallID?
         /// The users that this user calls.
         var callees: [UserID] = []
-        /// Ringing calls of these users, which the service may merge with the own call (glare).
+        /// The calls from `callees` that ring here. The service may merge a call of these with this user's own (glare).
         var crossing: [BellwireCall] = []
         /// This user's last step, the reason of the service's next event.
         var intent: Reason?

@@ -22,8 +22,8 @@ public enum ClientEvent: Equatable, Sendable {
     /// Another member of a call sent this data with `signal` (section 2, Signals). In the order of sending; lost
     /// signals are left out.
     case signal(BellwireSignal)
-    /// Another user sent this data with `send` (section 2, Peer messages). Each message once; the messages of a
-    /// `stream` of a device in the order of `seq`, and missing messages are left out.
+    /// Another user sent this data with `send` (section 2, Peer messages). Each message comes once. Messages of
+    /// the same `stream` and device come in the order of `seq`; lost messages are left out.
     case message(BellwireIncomingMessage)
     /// The outcome of a message of this client: `delivered` or `expired`. Each once.
     case receipt(BellwireReceipt)

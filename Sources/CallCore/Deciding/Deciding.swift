@@ -89,8 +89,8 @@ package struct Deciding {
         }
     }
 
-    /// Notes a sign of life: any message about the call from the member's device in the call is such a sign, signals at
-    /// most twice in a heartbeat interval.
+    /// Notes a sign of life: any message about the call from the member's device in the call is such a sign. The
+    /// caller notes at most two signals in a heartbeat interval (`Signals.swift`).
     func heard(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, call.mode == .advanced, call.isLive,
             let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID

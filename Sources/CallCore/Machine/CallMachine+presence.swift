@@ -3,7 +3,7 @@ import SignalingProtocol
 extension CallMachine {
     /// Handles a device that went offline. While no invitee has accepted, the loss of the inviting device cancels the
     /// call: at once after a logout, `callerGrace` after `since` otherwise (section 3, Caller lost); `since` is nil for a
-    /// device that was lost now. Returns whether the call changed.
+    /// device that is lost at `now`. Returns whether the call changed.
     package mutating func wentOffline(
         _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, since: Milliseconds? = nil, now: Milliseconds
     ) -> Bool {

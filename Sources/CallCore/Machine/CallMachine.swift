@@ -110,7 +110,7 @@ package struct CallMachine: Sendable {
         call.deliveryDue = call.updatedAt + ResendSchedule.firstDelay
     }
 
-    /// Changes a member's state within the present revision, visible to all members.
+    /// Changes a member's state within the present revision. All members see the change.
     mutating func move(_ index: Int, to state: MemberState, reason: String? = nil, extendedData: String? = nil) {
         call.members[index].state = state
         call.members[index].reason = reason
@@ -150,8 +150,8 @@ package struct CallMachine: Sendable {
     }
 
     /// Ends the call if a change with this cause has left the call without a reason to go on (section 3). A call without
-    /// `autoEnd` ends when it has been empty for some time (`emptyCallExpired`); `call.end` ends any call and leaves
-    /// pending members pending (`endRequested`).
+    /// `autoEnd` ends when it has been empty for some time (`emptyCallExpired`). `call.end` ends an advanced call and
+    /// leaves pending members pending (`endRequested` in `CallMachine+membership.swift`).
     mutating func endIfOver(cause: EndReason) {
         guard call.isLive else { return }
         let pending = call.members.count { $0.state.isPending }

@@ -156,7 +156,8 @@ final class BrokerLink {
         "$share/\(configuration.group)/\(topics.relay(to: served))"
     }
 
-    /// Subscribes to messages that the coordinator can do without: a broker with rules from before may refuse.
+    /// Subscribes to messages that the coordinator can do without. A broker with the access rules of an older version may
+    /// refuse the subscription.
     private func subscribeIfPermitted(_ filter: String) {
         perform { connection throws(MQTTError) in
             _ = try connection.subscribe(filter, qos: .atMostOnce, isOptional: true)

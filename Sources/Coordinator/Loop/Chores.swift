@@ -48,8 +48,8 @@ final class Chores {
     /// The time when each chore is due, by its number; nil while the chore runs.
     private var due = [Int64?](repeating: 0, count: all.count)
     private var now: Int64 = 0
-    /// Whether a sweep has found all due records. The first sweeps have no grace, so that deadlines that came while no
-    /// coordinator ran are served at once.
+    /// Whether a sweep has found all due records. A sweep takes deadlines that are late by `sweepGrace`. The first sweeps
+    /// take every due deadline, so that deadlines that came while no coordinator ran are served at once.
     private var hasSwept = false
     /// The number of commits before the records of the last sweep are served, if the store may have more due records.
     private var commitsBefore: Int?

@@ -39,7 +39,7 @@ package final class CoordinatorLoop {
         case publish([OutboundMessage], at: BrokerIndex = 0, by: Int64)
         /// Publishes messages that the broker is to deliver to this coordinator.
         case sendCanary(BrokerIndex)
-        /// To tell all brokers the disabled users.
+        /// Tells all brokers which users are disabled.
         case sendDisabledUsers
         /// Subscribes at a broker to the messages that this coordinator is to publish at another broker, `served`, for
         /// coordinators without a connection to that broker.

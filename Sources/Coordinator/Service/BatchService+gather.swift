@@ -75,7 +75,7 @@ extension BatchService {
         if !renewed.isEmpty { try await store.renew(renewed) }
     }
 
-    /// Gathers the facts that are known to be needed only once the call is loaded: the presence of its members after a
+    /// Gathers the facts whose need shows when the call has been loaded: the presence of its members after a
     /// deadline or an ack of its end, the registrations of its ringing members, and the call that an alias leads to.
     private func gatherMemberFacts(
         of works: [CallWork], _ records: [StoredRecord?], _ facts: inout Facts

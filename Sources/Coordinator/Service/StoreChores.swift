@@ -72,8 +72,9 @@ struct StoreChores {
         return service.takeOutbound()
     }
 
-    /// Counts what is live in the deployment. A count that failed leaves none, since an old count would hide the failure;
-    /// the failure alone does not make the coordinator unready, since nothing but metrics depends on the numbers.
+    /// Counts live calls, ringing invitations and online devices of the deployment. After a failed count there are no
+    /// numbers, since old numbers would hide the failure. A failed count does not make the coordinator unready, since only
+    /// metrics use the numbers.
     func countLive(isTidying: Bool) async {
         do throws(StoreError) {
             context.liveCounts = try await store.liveCounts()

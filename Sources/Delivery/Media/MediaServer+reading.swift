@@ -20,7 +20,7 @@ extension MediaServer {
     }
 
     /// - Parameters:
-    ///   - place: the path of the server in the settings file.
+    ///   - place: the position of the server within the settings file, for error messages.
     ///   - settings: the path of the settings file.
     init(_ name: String, _ value: JSONValue, at place: String, settings: String) throws(SettingsError) {
         let all = Kind.allCases.flatMap(Self.own)

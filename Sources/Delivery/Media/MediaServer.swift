@@ -26,7 +26,7 @@ package struct MediaServer: Sendable {
     static let mostTokenBytes = 16 << 10
     /// The longest name of a room, in bytes.
     package static let mostRoomBytes = 128
-    /// The time, in seconds, by which a token begins before it is made, for clocks that differ.
+    /// A token is valid from this many seconds before it is made, so that a server whose clock is behind accepts it.
     static let headStart: Int64 = 10
 
     package let name: String

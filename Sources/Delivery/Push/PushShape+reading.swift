@@ -69,7 +69,7 @@ extension TemplateValue {
         }
     }
 
-    /// `{{` is a brace; a `}` outside a placeholder stands for itself.
+    /// Reads a text with placeholders. `{{` stands for a single `{`, and a `}` outside a placeholder for itself.
     private static func text(_ text: String, at place: String) throws(SettingsError) -> TemplateValue {
         for placeholder in [Placeholder.isVideo, .type] where text == "{\(placeholder.rawValue)}" {
             return .media(placeholder)

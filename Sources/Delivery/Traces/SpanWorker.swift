@@ -15,13 +15,13 @@ package enum SpanNews: Sendable, Equatable {
 }
 
 /// Makes the spans of ended calls from their records and timelines, and sends the spans to a receiver by OTLP/HTTP. The
-/// worker belongs to the thread that calls `turn`, and never waits for the store or the receiver, which cost no call. Times
-/// are milliseconds of the boot clock, unless they are named as the store's.
+/// worker belongs to the thread that calls `turn`, and never waits for the store or the receiver. When these fail, spans
+/// are lost and no call suffers. Times are milliseconds of the boot clock, unless they are named as the store's.
 package final class SpanWorker: DeliveryWorker {
     private enum SpanBounds {
         /// The bound of timelines that are being read.
         static let mostReading = 32
-        /// The pause before a timeline is read again that the store failed to read, and how long it is tried.
+        /// The pause after the store failed to read a timeline, and how long the reading is tried again.
         static let pause: Int64 = 1_000
         static let patience: Int64 = 60_000
         /// The least time between two requests that are not full: calls that end in this time share a request.

@@ -19,7 +19,7 @@ package enum RetryDelay {
     /// Returns the time of the next attempt after an attempt that failed at `now`. Returns nil when no further attempt
     /// is allowed, and the event becomes a dead letter: no attempt begins later than `retryFor` seconds after the first
     /// attempt (`retryFor` of the endpoint: a day by default, at most 30 days). The last attempt comes exactly at that
-    /// moment, unless the endpoint asked for a later time.
+    /// moment. When the endpoint has asked for a time after that moment, no further attempt follows.
     package static func next(
         afterAttempts attempts: Int, first: Milliseconds, now: Milliseconds, retryFor: Int,
         asked: Milliseconds? = nil

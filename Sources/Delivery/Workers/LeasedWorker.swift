@@ -6,7 +6,7 @@ import SignalingProtocol
 /// The bounds of all leased workers. Times are in milliseconds.
 enum LeasedWorkerBounds {
     static let count: Int64 = 1_000
-    /// The pause before an operation is repeated that the store failed to do.
+    /// The pause after the store failed to do an operation, before the operation is repeated.
     static let pause: Int64 = 100
     static let hints = 4_096
     /// The bound of the hints that one step of the store follows.
@@ -147,7 +147,8 @@ extension LeasedWorker {
 
     package func stop() { state.isStopping = true }
 
-    /// Runs the ready work of a worker in a dead simulated process, so that its tasks end.
+    /// Runs the ready work for the last time. A simulation calls this method for a worker whose process has died, so that
+    /// the worker's tasks end.
     package func giveUp() { state.executor.run() }
 
     // MARK: Time

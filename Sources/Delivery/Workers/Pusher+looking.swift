@@ -28,8 +28,9 @@ extension Pusher {
     /// * The provider has no free slot (`PushSlots`).
     /// * The device has got too many pushes (`reserve`, `PushLimits`). The timeline has `limited`.
     /// * The facts are older than `PushBounds.freshness`, the worker lease ends, or the process stops (`handOver`).
-    /// * The provider's access token is still asked for, or the provider refuses the push. The timeline has `refused`.
+    /// * The provider's access token has not come yet, or the provider refuses the push. The timeline has `refused`.
     /// * Other processes serve the push's platform (`isOwedElsewhere`).
+    /// * Another worker holds the call, this worker holds as many calls as it may (`PushBounds.held`), or the store fails.
     ///
     /// The answer `gone` of a provider ends the registration (`Pusher+answers.swift`).
     func look(at call: LeasedCall) async throws(StoreError) {

@@ -72,7 +72,7 @@ struct HeardCall: Equatable {
     private var ringsUntil: Int64?
     /// The states of the members, in the order of the call.
     private(set) var states: [MemberState] = []
-    /// The time by the boot clock since when the user is known to be neither rung nor in the call.
+    /// Since this time, by the boot clock, the user is known to be neither rung nor in the call.
     private var overSince: Int64?
 
     init() {}

@@ -305,7 +305,8 @@ extension JSONParser {
     }
 
     /// Parses a document that is an object. `read` gets each field's name, and must take its value by one of the
-    /// methods below, exactly once. Throws when the document is no object, and what `read` throws.
+    /// methods below, exactly once. Throws when the document is not an object, and rethrows the
+    /// errors of `read`.
     package static func readObject(
         _ bytes: UnsafeBufferPointer<UInt8>, _ read: (FieldName, inout JSONParser) throws -> Void
     ) throws {

@@ -17,7 +17,8 @@ final class Session: Sendable {
     /// The time limit for ending the registrations for pushes at a logout.
     static let unregisteringTime = Duration.seconds(2)
 
-    /// The time limit for quitting each call of an earlier run, which a request must leave first.
+    /// The time limit for quitting a call in which an earlier run of the app left this device. Such calls are quit before
+    /// a request that makes, accepts or joins another call.
     static let quitTime = Duration.seconds(5)
 
     private struct State {
@@ -175,7 +176,8 @@ final class Session: Sendable {
 
     // MARK: Requests
 
-    /// Sends a request about a call. `done` is called once, before the notices that follow from the request.
+    /// Sends a request about a call: `SignalingClient.perform` passes the request on to `ClientDriver.send`, and that to
+    /// `ClientMachine.send`. `done` is called once, before the notices that follow from the request.
     func perform(
         _ body: Request.Body, done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
     ) {

@@ -529,8 +529,9 @@ export class BellwireClient {
   }
 
   /**
-   * Follows a live call. After a reload of the page, the welcome of the new session has the calls of before: each comes
-   * here, and the machine goes on with its heartbeats (`beats`).
+   * Follows a live call. After a reload of the page, the welcome of the new session lists the calls from before the reload.
+   * Each of these calls comes to this method, and the machine sends heartbeats for the call again (`beats` in
+   * `machine/calls.ts`).
    */
   private follow(snapshot: CallObject, isMissed?: boolean): void {
     const call = this.known.get(snapshot.callID);

@@ -8,8 +8,8 @@ package struct BrokerSighting: Equatable, Sendable {
     package var seen: Milliseconds
     /// The number of the epoch. An epoch begins when the broker is back after it was away.
     package var epoch = 1
-    /// The begin of the epoch, which is a moment after the end of the epoch before, as nothing was heard in between; 0 in
-    /// the first epoch. A device whose last sign of life is older is not online before it is heard again.
+    /// The begin of the epoch, shortly after the last message of the former epoch; 0 in the first epoch. Between the two
+    /// the broker was not heard. A device whose last sign of life is older is not online before it is heard again.
     package var since: Milliseconds = 0
     /// Whether no coordinator hears the broker.
     package var isAway = false
