@@ -296,6 +296,8 @@ def test_a_welcome_has_the_sessions_of_the_device(rig: Rig, livekit: LiveKit) ->
     assert told.pop("callID") == call
     assert livekit.join(told).identity == bob.user
     assert all("mediaSessions" not in message.body for message in tablet.had("welcome"))
+    refused = tablet.start("call.media", callID=call).wait()["error"]
+    assert (refused["code"], refused["message"]) == ("invalidState", "the user is accepted on another device")
 
 
 # Places without a token

@@ -93,7 +93,7 @@ struct DeliveryPlace {
             return try HTTPSender(
                 certificateAuthorityFile: certificateAuthorityFile, userAgent: "bellwire/\(bellwireVersion)")
         } catch {
-            throw UsageError("\(command): \(flag) \(file): \(error.description)")
+            throw UsageError("\(command): \(flag) \(file): certificateAuthorityFile: \(error.description)")
         }
     }
 

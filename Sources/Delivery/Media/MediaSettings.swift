@@ -53,7 +53,7 @@ package struct MediaSettings: Sendable {
         guard list.count <= mostUses else { throw json.error("use", "more than \(mostUses)") }
         var named: [(media: String, server: String)] = []
         var other: String?
-        for (media, value) in list where value != .null {
+        for (media, value) in list {
             let place = "use.\(shown(media))"
             guard media.utf8.count <= Limits.mediaBytes else {
                 throw json.error(place, "no call has a media of more than \(Limits.mediaBytes) bytes")

@@ -106,6 +106,7 @@ struct MediaFiles {
         (#"{"servers":{"s":{"type":"sip"}},"use":{}}"#, "servers.s.type: expected livekit, jitsi, jwt"),
         (#"{"servers":{},"use":{"voice":"sfu"}}"#, "use.voice: there is no server sfu in servers"),
         (#"{"servers":{},"use":{"voice":7}}"#, "use.voice: expected the name of a server"),
+        (#"{"servers":{},"use":{"voice":null}}"#, "use.voice: expected the name of a server"),
         (#"{"servers":{},"use":{"\#(String(repeating: "x", count: 33))":"s"}}"#, "use."),
         (#"{"servers":{},"use":{},"certificateAuthorityFile":"none.pem"}"#, "certificateAuthorityFile: "),
     ])

@@ -11,7 +11,11 @@ extension Deciding {
         guard call.isLive || call.wasAnsweredLately(now) && member.state == .accepted else {
             throw .callEnded(member.state)
         }
-        guard call.mediaMember(device, now: now) != nil else { throw .invalidState(member.state) }
+        guard call.mediaMember(device, now: now) != nil else {
+            guard member.state == .accepted else { throw .invalidState(member.state) }
+            let text = "the user is accepted on another device"
+            throw SignalingError(.invalidState, text, state: member.state.rawValue)
+        }
         guard settings.media?.server(for: call.media) != nil else {
             throw SignalingError(.noMedia, "calls of this kind have no media server")
         }
