@@ -10,8 +10,9 @@ enum OpenRequestBounds {
     static let patienceWithoutBroker: Int64 = 2_000
     static let requests = 4_096
     /// How long a broker with an unanswered request may deliver no message at all before a gateway with several brokers
-    /// goes to the next.
+    /// goes to the next. The time doubles with each broker that delivers nothing, as while no coordinator serves.
     static let silence: Int64 = 4_000
+    static let longestSilence: Int64 = 64_000
     /// How long the broker keeps a request that no coordinator takes, in seconds.
     static let expiry: UInt32 = 10
     /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
@@ -55,6 +56,8 @@ struct OpenRequests {
     private var isListening = false
     /// When a request without a response was first sent since the broker's last message.
     private var silentSince: Int64?
+    /// The number of brokers that were left since the last message because they delivered nothing.
+    private var silentBrokers = 0
 
     /// - Parameter name: the topic level below devices' topics on which responses come.
     init(_ topics: Topics, name: String) {
@@ -91,7 +94,14 @@ struct OpenRequests {
     }
 
     /// When the broker has delivered nothing for too long, although a request waits for its response.
-    var silenceEnd: Int64 { silentSince.map { $0 + OpenRequestBounds.silence } ?? .max }
+    var silenceEnd: Int64 {
+        guard let silentSince else { return .max }
+        let doubled = OpenRequestBounds.silence << Int64(min(silentBrokers, 4))
+        return silentSince + min(doubled, OpenRequestBounds.longestSilence)
+    }
+
+    /// Notes that the gateway leaves a broker that delivers nothing.
+    mutating func leaveSilentBroker() { silentBrokers += 1 }
 
     /// Messages that were sent may be lost with the broker connection.
     mutating func lost(now: Int64) {
@@ -175,7 +185,7 @@ struct OpenRequests {
     }
 
     mutating func received(_ message: MQTTMessage, now: Int64) -> Taken {
-        silentSince = nil
+        (silentSince, silentBrokers) = (nil, 0)
         guard let data = message.correlationData, data.count == secret.count + 8, data.starts(with: secret) else {
             return .foreign
         }

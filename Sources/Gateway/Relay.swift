@@ -69,8 +69,8 @@ final class Relay {
             let messages = wait()
             now = SystemClock.boot.milliseconds
             for message in messages { received(message) }
-            // Before new requests are taken, because these are sent anyway.
             leaveSilentBroker()
+            // Before new requests are taken, because these are sent anyway.
             requests.look(now: now)
             for asked in inbox.take() { requests.take(asked, now: now) }
             streams.turn(now: now)
@@ -104,10 +104,11 @@ final class Relay {
     }
 
     /// Goes to the next broker when this broker takes requests and delivers nothing, as coordinators do by their
-    /// canaries (docs/decisions/0033). A response is not to be expected here.
+    /// canaries (docs/decisions/0033). A response is not to be expected here, nor an acknowledgement.
     private func leaveSilentBroker() {
         guard brokers.count > 1, requests.silenceEnd <= now, let connection else { return }
-        connection.disconnect()
+        connection.disconnect(flushingFor: 0)
+        requests.leaveSilentBroker()
         lost(MQTTError(kind: .lost, message: "the broker takes requests and delivers nothing"))
     }
 

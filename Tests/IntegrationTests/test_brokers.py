@@ -343,6 +343,27 @@ def test_a_gateway_leaves_a_broker_that_takes_requests_and_delivers_nothing(flee
             proxy.close()
 
 
+def test_a_gateway_without_coordinators_seldom_changes_its_broker(rig: Rig, tmp_path: Path) -> None:
+    """The first broker is left after 4 s and the next after 8 s more; requests are refused all the while."""
+    urls = ",".join(rig.broker().url for _ in range(2))
+    service = rig.service(urls, **UNLIMITED)
+    gateway = Gateway(tmp_path, urls, service.store).start()
+    try:
+        service.kill()
+        for _ in range(2):
+            assert gateway.post("/v1/calls", {"inviter": "shop", "invitees": ["bob"]}).status == 503
+        assert 1 <= gateway.log.read_text().count("delivers nothing") <= 2
+        service.start()
+        service.wait_ready()
+
+        def is_made() -> bool:
+            return gateway.post("/v1/calls", {"inviter": "shop", "invitees": ["bob"]}).status == 201
+
+        wait_until(is_made, 30, "a call")
+    finally:
+        gateway.stop()
+
+
 def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet, tmp_path: Path) -> None:
     """The SDK has the list of brokers, too. The phone rings whether or not the phone's broker dies."""
     urls = ",".join(broker.url for broker in fleet.brokers)

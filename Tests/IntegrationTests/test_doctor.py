@@ -175,6 +175,10 @@ def test_a_gateway_with_a_token_of_its_own_is_tried_too(tmp_path: Path, brokers:
     assert status == 2 and checks["connect"]["verdict"] == "ok" and checks["connect@gateway"]["verdict"] == "fail", checks
     status, checks = tried({"token-file": str(files["gateway"])})
     assert (status, set(checks)) == (0, CHECKS), checks
+    for object_ in ("serve", "gateway"):
+        # The other process has no part in this file.
+        status, checks = tried({object_: {"token-file": str(files["gateway"])}})
+        assert (status, set(checks)) == (0, CHECKS), checks
     status, checks = tried({"serve": {}, "gateway": {"token-file": str(files["gateway"])}})
     assert status == 2 and checks["connect"]["verdict"] == "fail" and checks["connect@gateway"]["verdict"] == "ok", checks
 

@@ -67,20 +67,18 @@ package enum DoctorCommand {
         }
     }
 
-    /// Returns the connection's settings for each broker, with the end of the names of its checks: as a coordinator, and
-    /// as a gateway where the objects of a settings file give gateways other brokers or credentials.
+    /// Returns the connection's settings for each broker, with the end of the names of its checks: of each object in the
+    /// settings file, without the gateway's connections that the coordinator has as well.
     private static func connections(
         _ arguments: Arguments
     ) throws -> [(place: String, MQTTConnection.Configuration)] {
-        // A command without brokers of its own in the file has no part in the file.
-        let standard = arguments.command.options.first { $0.name == "broker" }?.standard
-        let roles = configObjects.map { arguments.reading([$0]) }
-        let named = roles.filter { $0.text("broker") != standard }
+        let roles = configObjects.filter(arguments.hasConfigObject).map { arguments.reading([$0]) }
         var connections: [(String, MQTTConnection.Configuration)] = []
-        for (place, role) in (named.isEmpty ? [arguments] : named).enumerated() {
-            let found = try configurations(role).filter { own in !connections.contains { $0.1.connects(like: own) } }
-            connections += found.map { own in
-                ((place == 0 ? "" : "@gateway") + (found.count == 1 ? "" : "@\(own.broker.name)"), own)
+        for (place, role) in (roles.isEmpty ? [arguments] : roles).enumerated() {
+            let all = try configurations(role)
+            for own in all where !connections.contains(where: { $0.1.connects(like: own) }) {
+                let broker = all.count == 1 ? "" : "@\(own.broker.name)"
+                connections.append(((place == 0 ? "" : "@gateway") + broker, own))
             }
         }
         return connections

@@ -166,6 +166,9 @@ package struct Arguments {
         }
     }
 
+    /// Whether the settings file has the object of a command.
+    func hasConfigObject(_ name: String) -> Bool { config?.names(name) ?? false }
+
     /// Returns the same arguments with other objects of the settings file, an earlier object winning.
     func reading(_ objects: [String]) -> Arguments {
         var other = self

@@ -81,19 +81,24 @@ struct DeliveryPlace {
     }
 
     static func sender(
-        trusting certificateAuthorityFile: String?, _ file: String, _ kind: DeliveryKind
+        trusting certificateAuthorityFile: String?, _ file: String, _ kind: DeliveryKind,
+        setting: String = "certificateAuthorityFile"
     ) throws(UsageError) -> HTTPSender {
-        try sender(trusting: certificateAuthorityFile, flag: kind.flag, file, command: kind.command)
+        try sender(
+            trusting: certificateAuthorityFile, flag: kind.flag, file, command: kind.command, setting: setting)
     }
 
     static func sender(
-        trusting certificateAuthorityFile: String?, flag: String, _ file: String, command: String
+        trusting certificateAuthorityFile: String?, flag: String, _ file: String, command: String,
+        setting: String = "certificateAuthorityFile"
     ) throws(UsageError) -> HTTPSender {
         do throws(HTTPSender.SetupError) {
             return try HTTPSender(
                 certificateAuthorityFile: certificateAuthorityFile, userAgent: "bellwire/\(bellwireVersion)")
         } catch {
-            throw UsageError("\(command): \(flag) \(file): certificateAuthorityFile: \(error.description)")
+            let isAboutFile = certificateAuthorityFile.map { error.description.hasPrefix($0) } ?? false
+            throw UsageError(
+                "\(command): \(flag) \(file): \(isAboutFile ? setting + ": " : "")\(error.description)")
         }
     }
 

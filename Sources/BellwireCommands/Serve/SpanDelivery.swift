@@ -38,7 +38,8 @@ struct SpanDelivery {
         let kind = DeliveryKind(
             flag: "--otlp", deliveries: "timelines", waits: "spans wait: the store fails",
             goesOn: "spans go on: the store is back", command: arguments.command.title)
-        let sender = try DeliveryPlace.sender(trusting: try arguments.file("otlp-ca"), settings.url, kind)
+        let sender = try DeliveryPlace.sender(
+            trusting: try arguments.file("otlp-ca"), settings.url, kind, setting: "--otlp-ca")
         let own = try DeliveryStore<any RecordStore & TimelineStore>(kind, beside: store, another: another) { $0 }
         worker = SpanWorker(
             own.store, settings, ended, sender: sender, version: bellwireVersion, now: SystemClock.boot.milliseconds)

@@ -59,7 +59,7 @@ package struct UserPresence: Equatable, Sendable {
 
     /// Handles `online: false` or the will of a device. Returns whether the device's current session ended. The end of
     /// another session is only remembered, so that the other session cannot start later: for `sessionMemory` (2 min), of
-    /// the last 64 sessions. Sessions are the same when their names are, at the same broker where both brokers are known.
+    /// the last 64 sessions, by device and name. The current session ends only when its broker is the same or unknown.
     package mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
         if !session.id.isEmpty {
             over.removeAll { $0.until <= now || $0.isOf(session) }
