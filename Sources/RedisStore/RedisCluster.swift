@@ -13,9 +13,10 @@ import Support
 /// When a connection to a master breaks, the whole link fails: the next link begins with a new map of the slots.
 final class RedisCluster: RedisLink {
     private enum Bounds {
-        /// The bound on the time in which commands are sent again because slots are being moved, in milliseconds.
+        /// The bound on the time in which commands are sent again because slots are being moved or the cluster is down,
+        /// in milliseconds.
         static let redirecting: Milliseconds = 1_000
-        /// The pause before commands are sent again whose slot is being moved, in milliseconds.
+        /// The pause before commands are sent again whose slot no server takes now, in milliseconds.
         static let pause: Milliseconds = 10
         /// The number of servers that are asked for the map of the slots.
         static let asked = 5
@@ -285,6 +286,7 @@ final class RedisCluster: RedisLink {
     private func sendAgain(_ run: RedisClusterRun) {
         let again = run.again
         run.again = []
+        run.downCluster = nil
         run.rounds += 1
         send(again, of: run)
     }
@@ -363,11 +365,13 @@ final class RedisCluster: RedisLink {
             case .loadScripts:
                 try loadScripts(batch.node.connection)
                 run.again.append((place, nil))
-            case nil:
-                if reply.isOfClusterThatIsDown {
-                    throw StoreError(.unreachable, "\(batch.node.server): \(reply.error ?? "")")
-                }
-                run.keep(reply, at: place)
+            case .clusterDown:
+                run.again.append((place, nil))
+                run.pauses = true
+                run.downCluster = "\(batch.node.server): \(reply.error ?? "")"
+            case nil where reply.refusesWrites:
+                throw StoreError(.unreachable, "\(batch.node.server): \(reply.error ?? "")")
+            case nil: run.keep(reply, at: place)
             }
         }
     }
@@ -381,6 +385,8 @@ final class RedisCluster: RedisLink {
         guard !run.again.isEmpty else { return sendStage(of: run) }
         let now = SystemClock.boot.milliseconds
         guard now < run.exchange.deadline else {
+            // The next link may find other servers, in the larger part of a divided cluster.
+            if let downCluster = run.downCluster { return fail(StoreError(.unreachable, downCluster)) }
             runs.removeAll { $0 === run }
             return run.exchange.finish(
                 .failure(StoreError(.unreachable, "\(address): slots are being moved for too long")))
@@ -401,9 +407,4 @@ final class RedisCluster: RedisLink {
             if let map = try? RedisClusterMap(replies[0], of: server), map.uncovered == 0 { self.map = map }
         }
     }
-}
-
-extension RedisReply {
-    /// Whether the server or its cluster takes no commands now.
-    fileprivate var isOfClusterThatIsDown: Bool { refusesWrites || error?.hasPrefix("CLUSTERDOWN") ?? false }
 }

@@ -72,7 +72,7 @@ struct RedisClusterMap: Equatable {
     }
 }
 
-/// The order of a cluster to send a command to another server.
+/// The order of a cluster to send a command again, to the same server or to another. The server has not done the command.
 enum RedisRedirection: Equatable {
     /// The slot has another master, from now on.
     case moved(RedisSlot, RedisAddress.Server)
@@ -80,6 +80,9 @@ enum RedisRedirection: Equatable {
     case ask(RedisAddress.Server)
     /// The slot is being moved, and its keys are at two servers now.
     case tryAgain
+    /// The server knows no master of the slot, or too few masters: for some milliseconds while a replica is promoted, and
+    /// for as long as a master is missing.
+    case clusterDown
     /// The server does not know the script.
     case loadScripts
 
@@ -97,6 +100,7 @@ enum RedisRedirection: Equatable {
             guard words.count == 3, let target = Self.server(words[2], server) else { return nil }
             self = .ask(target)
         case "TRYAGAIN": self = .tryAgain
+        case "CLUSTERDOWN": self = .clusterDown
         case "NOSCRIPT": self = .loadScripts
         default: return nil
         }

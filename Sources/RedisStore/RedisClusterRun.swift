@@ -15,6 +15,8 @@ final class RedisClusterRun {
     var rounds = 0
     /// Whether some commands must not be sent again at once.
     var pauses = false
+    /// The server's reply that the cluster is down, when a command must be sent again for that reason.
+    var downCluster: String?
     /// The end of a pause before commands are sent again.
     var pauseEnd: Milliseconds?
 

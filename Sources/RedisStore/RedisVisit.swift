@@ -39,7 +39,7 @@ struct RedisVisit {
             switch RedisRedirection(reply, of: .init(host: address.host, port: address.port)) {
             case .moved, .ask, .tryAgain:
                 throw StoreError(.unsettled, "\(address): the cluster moves slots now: begin again when it is done")
-            case .loadScripts, nil: throw StoreError(.failed, "\(address): \(message)")
+            case .clusterDown, .loadScripts, nil: throw StoreError(.failed, "\(address): \(message)")
             }
         }
         return replies

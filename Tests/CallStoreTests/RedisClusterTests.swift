@@ -66,6 +66,36 @@ import Testing
         }
     }
 
+    /// Commands are sent again while the cluster is down, for up to a second. Then the link fails.
+    @Test func aClusterThatIsDownForAMomentFailsNothing() throws {
+        let cluster = try RedisClusterServers()
+        let link = try RedisCluster(cluster.address, known: [], timeout: 1_000) { _ throws(StoreError) in }
+        let slot = RedisSlot(ofKey: Array("{a}".utf8))
+        let master = cluster.servers[cluster.servers.count * slot.number / RedisSlot.count]
+        let refusals = { () throws in
+            var question = RedisPipeline()
+            question.command("INFO", 1) { $0.add("errorstats") }
+            let lines = try RedisConnection(master.address, timeout: 1_000).run(question)[0].value()?.text ?? ""
+            return lines.firstMatch(of: /errorstat_CLUSTERDOWN:count=(\d+)/).flatMap { Int($0.1) } ?? 0
+        }
+        var writing = RedisPipeline()
+        writing.command("INCR", 1) { $0.add("down:{a}") }
+
+        try master.cluster("DELSLOTS", String(slot.number))
+        let exchange = try link.send(writing)
+        while exchange.result == nil, try refusals() < 3 { link.receive() }
+        try master.cluster("ADDSLOTS", String(slot.number))
+        let end = ContinuousClock.now + .seconds(5)
+        while exchange.result == nil, ContinuousClock.now < end { link.receive() }
+        #expect(try exchange.result?.get().first?.integer == 1)
+
+        try master.cluster("DELSLOTS", String(slot.number))
+        let begin = ContinuousClock.now
+        let error = #expect(throws: StoreError.self) { _ = try link.run(writing) }
+        #expect(error?.code == .unreachable && error?.description.contains("CLUSTERDOWN") ?? false)
+        #expect(link.failure != nil && ContinuousClock.now - begin >= .milliseconds(990))
+    }
+
     static let checkedScripts: [RedisScript] = [
         .commit, .online, .offline, .renew, .register, .unregister, .endRegistration,
     ]
@@ -121,7 +151,8 @@ import Testing
         ("-NOSCRIPT No matching script. Please use EVAL.", .loadScripts),
         ("-MOVED 16384 10.0.0.2:6380", nil), ("-MOVED -1 10.0.0.2:6380", nil), ("-MOVED 5 10.0.0.2", nil),
         ("-MOVED 5 10.0.0.2:0", nil), ("-MOVED 5 10.0.0.2:65536", nil), ("-MOVED", nil), ("-ASK 5", nil),
-        ("-CLUSTERDOWN Hash slot not served", nil), ("+MOVED 5 10.0.0.2:6380", nil), ("$-1", nil),
+        ("-CLUSTERDOWN Hash slot not served", .clusterDown), ("-CLUSTERDOWN The cluster is down", .clusterDown),
+        ("+MOVED 5 10.0.0.2:6380", nil), ("$-1", nil),
     ])
     func aRedirectionNamesItsServer(text: String, redirection: RedisRedirection?) throws {
         #expect(try RedisRedirection(reply(text), of: .init(host: "asked", port: 6379)) == redirection)
