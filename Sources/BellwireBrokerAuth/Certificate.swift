@@ -2,7 +2,8 @@ import CMosquittoBroker
 import COpenSSL
 import Glibc
 
-/// Returns the common name in the client's verified certificate, or nil without a certificate.
+/// Returns the common name in the client's verified certificate; nil without a certificate or without a single valid
+/// common name.
 func certificateName(of client: OpaquePointer?) -> String? {
     guard let certificate = mosquitto_client_certificate(client).map(OpaquePointer.init) else { return nil }
     defer { X509_free(certificate) }

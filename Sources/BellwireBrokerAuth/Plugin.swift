@@ -114,8 +114,8 @@ final class Plugin {
             """)
     }
 
-    /// Adds the end of the device's token to its presence message, for the service. The property comes after the
-    /// device's own properties.
+    /// Adds the time when the device's token ends to the device's presence message, for the service. The property comes
+    /// after the device's own properties.
     func published(_ event: UnsafeMutablePointer<mosquitto_evt_message>) -> Int32 {
         guard let client = event.pointee.client, let topic = bytes(event.pointee.topic),
             let expiry = auth.tokenExpiry(ofPublisher: identify(client), topic: topic)

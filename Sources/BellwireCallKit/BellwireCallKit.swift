@@ -204,7 +204,7 @@
                 for await change in changes {
                     guard let self else { return }
                     switch change.state {
-                    // The app may have accepted a call, or a glare merge a call that has not rung here.
+                    // The app may have accepted the call, or a glare merge may have accepted a call that has not rung here.
                     case .connecting: if let call = change.call { follow(call) }
                     case .idle: isIdle(after: change.call)
                     case .calling, .ringing, .connected: break

@@ -34,7 +34,7 @@ struct RingingMachine {
         case reported(UUID, ring: Int, isShown: Bool)
         /// CallKit has a push without a call.
         case reportedNothing(UUID)
-        /// The ring check was answered; nil when it was not.
+        /// The ring check is over, with its answer; the answer is nil when none came.
         case checked(UUID, ring: Int, RingCheckAnswer?)
         /// The time of the invitation has passed.
         case expired(UUID, ring: Int)
@@ -50,7 +50,8 @@ struct RingingMachine {
         case refused(UUID, ring: Int)
         /// CallKit starts the call that the user makes.
         case start(UUID)
-        /// The service has taken the invitation, with the call of the other id after a glare merge.
+        /// The service has taken the invitation. `as` is the call's id at the service, which may differ from the first
+        /// id after a glare merge.
         case called(UUID, ring: Int, as: UUID, PushContent)
         /// There is no call: the service or this device has refused.
         case callFailed(UUID, ring: Int)

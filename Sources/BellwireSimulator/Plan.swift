@@ -13,8 +13,9 @@ struct PlannedAct: Sendable {
         case signal(CallID)
         case get(CallID)
         case crash(Int), freeze(Int, Milliseconds), stop(Int)
-        /// A broker, by its place, is away for a time, or stands still for a time.
+        /// A broker, by its place, is away for a time, stands still for a time, or delivers nothing for a time.
         case brokerRestart(Milliseconds, BrokerIndex), brokerFreeze(Milliseconds, BrokerIndex)
+        case brokerSilence(Milliseconds, BrokerIndex)
         /// A coordinator alone cannot reach a broker for a time.
         case cutOff(coordinator: Int, Milliseconds, BrokerIndex)
         case storeOutage(Milliseconds)
@@ -27,6 +28,8 @@ struct PlannedAct: Sendable {
         /// The slots of a server of the cluster are moved, which takes some time.
         case reshard(server: Int, Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
+        /// The device changes its network and connects to another broker. The former broker keeps its connection for a time.
+        case roam(Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
         /// The device registers for pushes, or ends its registrations.
         case register(PushPlatform, token: String), unregister(PushPlatform?)
@@ -248,9 +251,11 @@ struct Plan: Sendable {
         var at = random.between(0, 2 * mix.fleetFault)
         while at < duration {
             let place = random.below(brokers)
-            switch random.below(3) {
+            switch random.below(6) {
             case 0: add(at, nil, .brokerRestart(random.between(50, 8_000), place))
             case 1: add(at, nil, .brokerFreeze(random.pick([300, 3_000, 9_000, 20_000]), place))
+            case 2: add(at, nil, .brokerSilence(random.pick([300, 3_000, 9_000, 30_000]), place))
+            case 3, 4: add(at, random.pick(addresses), .roam(random.pick([10, 1_000, 5_000, 40_000])))
             default:
                 let coordinator = random.below(coordinators)
                 add(at, nil, .cutOff(coordinator: coordinator, random.pick([500, 5_000, 20_000]), place))

@@ -86,6 +86,8 @@ final class SimulatedBroker {
     private(set) var isUp = true
     /// Until when the broker stands still: its connections stay, and no message moves.
     private(set) var frozenUntil: Milliseconds = 0
+    /// Until when the broker takes messages and delivers none.
+    private var silentUntil: Milliseconds = 0
     /// Until when each client, by its id, cannot reach this broker.
     private var unreachable: [String: Milliseconds] = [:]
     private var turn = 0
@@ -99,6 +101,7 @@ final class SimulatedBroker {
     }
 
     var isFrozen: Bool { frozenUntil > world.now }
+    var isWorking: Bool { isUp && !isFrozen && silentUntil <= world.now }
 
     // MARK: Connections
 
@@ -162,6 +165,15 @@ final class SimulatedBroker {
 
     /// Stops the broker for a while. Messages wait, and clients keep their connections.
     func freeze(for duration: Milliseconds) { frozenUntil = world.now + duration }
+
+    /// Stops deliveries for a while. The messages are lost, and clients keep their connections.
+    func fallSilent(for duration: Milliseconds) { silentUntil = world.now + duration }
+
+    /// Keeps a connection whose client has gone, as after a change of the client's network, until `duration` has passed.
+    func strand(_ number: Int, for duration: Milliseconds) {
+        cut(number, true)
+        world.at(world.now + duration) { [self] in lose(number) }
+    }
 
     /// Whether another coordinator than `clientID` is in the share group, and no coordinator is cut off.
     func isServed(besides clientID: String) -> Bool {
@@ -296,7 +308,7 @@ final class SimulatedBroker {
             // The client has not acknowledged the message, so the broker sends the message again in the same session.
             return keep(topic, payload, expiry, delivery, for: clientID)
         }
-        guard !connection.isCut else {
+        guard !connection.isCut, silentUntil <= world.now else {
             connection.client?.missed(connection: number)
             return
         }

@@ -161,6 +161,16 @@ final class SimulatedDevice: BrokerClient {
         online()
     }
 
+    /// Changes the device's network: the device connects to another broker at once, and stays at the former broker as
+    /// well until that broker gives the former connection up and publishes its will.
+    func roam(keepingFormerFor duration: Milliseconds) {
+        guard let connection, wantsConnection else { return }
+        world.count("device at two brokers")
+        world.brokers.of(connection).strand(connection, for: duration)
+        gone("the device has another network")
+        connect()
+    }
+
     /// Breaks the connection; the device comes back after a while.
     func drop(for away: Milliseconds) {
         guard let connection else { return }

@@ -14,6 +14,5 @@ final class SimulatedFleet {
     /// The broker of a connection.
     func of(_ connection: Int) -> SimulatedBroker { brokers[connection % BrokerSet.mostBrokers] }
 
-    /// Whether every broker is up and moves.
-    var isWhole: Bool { brokers.allSatisfy { $0.isUp && !$0.isFrozen } }
+    var isWhole: Bool { brokers.allSatisfy(\.isWorking) }
 }

@@ -193,6 +193,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         return answers.map { $0! }
     }
 
+    func confirm(_ ids: [RecordID]) {}
+
     /// Writes the commits one after the other, as Redis executes a pipeline: a crash may leave a part of the commits
     /// done.
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {

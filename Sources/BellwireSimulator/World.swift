@@ -165,7 +165,7 @@ final class World {
         tolerances.ringing = 2_000
         tolerances.disturbedRinging = 4_500
         tolerances.response = 3_000 + 10 * mix.serverSlowness
-        // The time from the moment of a decision until its commit.
+        // The tolerance for clocks also covers the time from the moment of a decision until its commit.
         tolerances.clock = 550
         return tolerances
     }
@@ -384,6 +384,7 @@ final class World {
         case .drop(let away):
             count("connection dropped")
             device.drop(for: away)
+        case .roam(let kept): device.roam(keepingFormerFor: kept)
         case .logOut(let away):
             count("logged out")
             device.logOut(for: away)
@@ -395,8 +396,8 @@ final class World {
         case .sleep(let away): device.sleep(for: away)
         case .reinstall(let away, let platform, let token):
             device.reinstall(after: away, platform, token: token)
-        case .crash, .freeze, .stop, .brokerRestart, .brokerFreeze, .cutOff, .storeOutage, .storeLoss, .clockStep,
-            .readOnlyStore, .failover, .reshard:
+        case .crash, .freeze, .stop, .brokerRestart, .brokerFreeze, .brokerSilence, .cutOff, .storeOutage, .storeLoss,
+            .clockStep, .readOnlyStore, .failover, .reshard:
             preconditionFailure("a fault without a device")
         }
     }
@@ -423,11 +424,17 @@ final class World {
                 at(now + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
             }
         case .brokerFreeze(let duration, let place):
-            guard brokers[place].isUp, !brokers[place].isFrozen else { return }
+            guard brokers[place].isWorking else { return }
             count("broker frozen")
             note(.faultBegan(target: HistoryEntry.broker, .frozen))
             brokers[place].freeze(for: duration)
             for device in devices { device.standsStill(brokers[place]) }
+            at(now + duration + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
+        case .brokerSilence(let duration, let place):
+            guard brokers[place].isWorking else { return }
+            count("broker silent")
+            note(.faultBegan(target: HistoryEntry.broker, .frozen))
+            brokers[place].fallSilent(for: duration)
             at(now + duration + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
         case .cutOff(let index, let duration, let place):
             // A broker that no coordinator can reach is out of service for its devices, as a broker without power is.

@@ -109,8 +109,8 @@ package struct AdminSettings: Equatable, Sendable {
 
 /// An order to all processes to log from a level on, until they restart.
 package struct LogLevelOrder: Equatable, Sendable {
-    /// The time of the order, in milliseconds since the epoch: a process obeys an order that was not there when the
-    /// process started.
+    /// The time of the order, in milliseconds since the epoch. The time tells a repeated order from the order before, so
+    /// that processes obey both.
     package let time: Milliseconds
     /// `debug`, `info`, `warning` or `error`.
     package let level: String

@@ -74,6 +74,11 @@ package protocol RecordStore: StoreTime {
     /// After a throw, each commit may have been written or not. A caller that repeats the commits learns the result.
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written
 
+    /// Throws unless these records, as they were read, are as durable as a write of this store is. A record may tell a
+    /// write of another coordinator that no replica has yet: a response that rests on such a record alone, as that to a
+    /// repeated request, must wait for the replicas too.
+    func confirm(_ ids: [RecordID]) async throws(StoreError)
+
     /// Returns the records whose deadline is at or before `moment`, the earliest first, without the records in
     /// `besides`, which are set aside because they cannot be served.
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID]
@@ -115,7 +120,8 @@ package protocol UserStore: AnswersLater {
     /// Returns what administrators have set (`AdminStore`).
     func adminSettings() async throws(StoreError) -> AdminSettings
 
-    /// Adds bytes to the counts of users and periods: how much the store keeps because of the user.
+    /// Adds bytes to the byte counts that each user has for each period. These counts say how much the store keeps
+    /// because of a user.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
 }
 

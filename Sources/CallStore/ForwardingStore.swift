@@ -71,6 +71,10 @@ extension ForwardingStore {
         try await around(.read) { () async throws(StoreError) in try await store.read(queries) }
     }
 
+    package func confirm(_ ids: [RecordID]) async throws(StoreError) {
+        try await around(.write) { () async throws(StoreError) in try await store.confirm(ids) }
+    }
+
     package func write(
         _ commits: [Commit], _ notes: [Note], thenRead queries: [Query]
     ) async throws(StoreError) -> Written {

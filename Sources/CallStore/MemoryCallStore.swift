@@ -86,7 +86,8 @@ package final class MemoryCallStore: CallStore {
         self.clock = clock
     }
 
-    /// Adds records with past deadlines that cannot be decoded, because the records are damaged or of a later version.
+    /// Adds `count` records that cannot be decoded, like damaged records or records of a later version. All have the
+    /// given deadline.
     package func addUnreadable(_ count: Int, dueAt deadline: Milliseconds) {
         for number in 0..<count {
             contents.entries[.call(CallID("unreadable-\(number)")!)] = Entry(
@@ -123,6 +124,8 @@ package final class MemoryCallStore: CallStore {
         case .registration(let user): return .registration(!registrations(of: [user])[0].isEmpty)
         }
     }
+
+    package func confirm(_ ids: [RecordID]) {}
 
     package func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) -> Written {
         let outcomes = commit(commits)

@@ -17,8 +17,8 @@ public struct BellwireConfiguration: Sendable {
     /// ends; and when the broker refuses the present token.
     public var tokenProvider: (@Sendable (_ userID: String) async throws -> String)?
 
-    /// The app of the deployment's push settings with which push tokens are registered: 1–64 of `A-Z a-z 0-9 _ -`
-    /// (docs/push.md).
+    /// The name under which the deployment's push settings list this app, for the registration of push tokens: 1–64 of
+    /// the characters `A-Z a-z 0-9 _ -` (docs/push.md).
     public var pushApp = "default"
     /// The app of the push settings for builds from Xcode, whose tokens are those of Apple's sandbox.
     public var sandboxPushApp = "sandbox"

@@ -12,7 +12,7 @@ package final class TokenWatch: Sendable {
 
     package init() {}
 
-    /// Takes over the token that is used from now on; nil for no token.
+    /// Notes the end of the token that is used from now on; nil means that there is no token.
     package func note(_ token: String?) {
         let end = token.flatMap(Self.end)
         self.end.withLock { $0 = end }

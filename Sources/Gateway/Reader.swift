@@ -175,7 +175,7 @@ final class Reader {
                 asker.refuse(Problem(refusal))
             }
         } failed: { [self] in
-            // A failing store does not end the call, so the heartbeat is passed on.
+            // A failing store must not end the call, so the heartbeat is passed on unchecked.
             if case .heartbeat(let request, _) = asked.question { return pass(on: request, asker) }
             asker.refuse(.unavailable)
         }

@@ -48,9 +48,9 @@ struct TransferOptions {
         set(CURLOPT_CA_CACHE_TIMEOUT, Self.authoritiesKept)
     }
 
-    /// - Parameter sharing: whether the request waits for another request's handshake with the same server, and uses
-    ///   that connection if the connection speaks HTTP/2. curl ignores the time of such a waiting request, so the
-    ///   sender's loop ends the request.
+    /// - Parameter sharing: whether the request waits while another request opens a connection to the same server, and
+    ///   then uses that connection if the connection speaks HTTP/2. curl ignores `timeout` for a request that waits in
+    ///   this way, so the sender's loop ends such a request in time.
     mutating func setConnection(timeout: Int64, sharing: Bool) {
         set(CURLOPT_TIMEOUT_MS, Int(timeout))
         set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))

@@ -123,7 +123,7 @@ final class ConnectionTable: Sendable {
         if isStopping ?? true { stream?.end() }
     }
 
-    /// Notes the end of a request and its response, or of its connection.
+    /// Notes that a request is answered, or that its connection has ended.
     func complete(_ connection: ConnectionHandle, _ outcome: HTTPServerCounts.Outcome) {
         let idleDeadline = SystemClock.boot.milliseconds + longestIdle
         let isStopping = change(connection) { entry, isStopping in

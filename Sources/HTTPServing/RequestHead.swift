@@ -40,7 +40,7 @@ struct RequestHead {
         guard lengths.count + codings.count <= 1 else {
             return HTTPRefusal(400, "more than one of Content-Length and Transfer-Encoding")
         }
-        // microhttpd would wait for the end of the connection.
+        // With any other coding, microhttpd would read the body until the end of the connection.
         guard codings.allSatisfy({ $0.lowercased() == "chunked" }) else { return HTTPRefusal(501, "only chunked") }
         guard let length = lengths.first, !canBeDropped(length, longestBody) else { return nil }
         return .tooLong

@@ -72,7 +72,7 @@ extension HistoryChecker {
 
     // MARK: Glare
 
-    /// With `glare: merge`, an invite to a user who is ringing only the inviter must not make a second call.
+    /// With `glare: merge`, an invite must not make a second call while a call of the invitee rings at the inviter alone.
     mutating func checkGlare(of call: CallHistory) {
         guard let made = call.latest?.call, let (_, invite) = call.invite, invite.glare == .merge,
             invite.invitees.count == 1, made.endReason != .cancelled || made.revision > 1

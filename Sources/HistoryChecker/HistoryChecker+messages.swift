@@ -20,7 +20,7 @@ struct MessageHistory {
     /// The final state that the sender was told first.
     var outcome: (state: MessageState, time: Int64, at: Int64)?
     var touchedAt: Int64
-    /// Whether the store has gone back since the message was sent. The service may then have forgotten the message and
+    /// Whether the store has lost its latest writes since the message was sent. The service may then have forgotten the message and
     /// sent the message again.
     var mayBeLost = false
 

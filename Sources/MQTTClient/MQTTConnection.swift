@@ -107,8 +107,8 @@ package final class MQTTConnection {
         // again.
         if reads || isReadable { try receive(stream, isReadable: isReadable) }
         try session.keepAlive(Self.now)
-        // Acknowledgments wait for the next published messages; messages that the broker has made room for are sent at
-        // once.
+        // Acknowledgments are sent with the next published messages, or by the next `poll`. Messages that had waited for
+        // the broker, and pings, are sent at once.
         if session.isUrgent { try flush() }
         return session.takeMessages()
     }
@@ -124,8 +124,8 @@ package final class MQTTConnection {
         }
     }
 
-    /// Returns the messages that have arrived, as `poll` does, without waiting. `events` are the events of the
-    /// descriptor that `prepareToWait` returned.
+    /// Returns the messages that have arrived, as `poll` does, without waiting. `events` are the events that
+    /// the system's `poll` has reported (`revents`) for the descriptor of `prepareToWait`.
     package func receive(_ events: Int16, reads: Bool) throws(MQTTError) -> [MQTTMessage] {
         try guarding { () throws(MQTTError) in
             try receive(isReadable: events & ~Int16(POLLOUT) != 0, reads: reads)

@@ -123,7 +123,7 @@ package final class MQTTSession {
         else { throw MQTTError(kind: .invalid, message: "the client id, username, password or will is too long") }
     }
 
-    /// Appends CONNECT to `output`, once the bytes can be sent.
+    /// Appends CONNECT to `output`. The owner calls this method when bytes can be sent.
     package func begin(_ now: Int64) {
         (lastSent, lastReceived) = (now, now)
         output.append { $0.appendConnect(configuration) }

@@ -116,7 +116,7 @@ package struct RedisBackup {
     ///
     /// Returns the dumped record or "", its end in milliseconds or "0", its deadline or "", whether the call is in the
     /// push queue; then for each endpoint with entries its name, the owner, the number of entries, and the entries.
-    /// Returns nothing when there is nothing to keep.
+    /// Returns nothing when there is neither a record nor an outbox entry.
     private static let recordScript = """
         local id = ARGV[1]
         local dump = redis.call('DUMP', KEYS[1])

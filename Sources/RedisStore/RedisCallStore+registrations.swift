@@ -52,7 +52,8 @@ extension RedisCallStore {
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }
 
-    /// Stores that the process pushes until `life` milliseconds from now. The score of a process is this end.
+    /// Stores that the process pushes until `life` milliseconds from now. The score of a process is the time
+    /// until which the process pushes.
     package func pushes(_ process: WorkerID, for life: Milliseconds) async throws(StoreError) {
         let now = try await now()
         var pipeline = try session.pipeline()

@@ -41,6 +41,22 @@ extension RedisCallStore {
         return Written(outcomes: outcomes, answers: try answers(to: queries, in: replies[firstReading...]))
     }
 
+    /// Writes a key beside the records: `WAIT` counts the replicas that have the last write of this connection, and these
+    /// replicas then have all earlier writes to the server.
+    package func confirm(_ ids: [RecordID]) async throws(StoreError) {
+        guard session.waitReplicas > 0 else { return }
+        var pipeline = try session.pipeline()
+        for partition in Set(ids.map(partition(of:))).sorted() {
+            pipeline.command("SET", 4) {
+                $0.add(key(in: partition, "confirmed"))
+                $0.add("")
+                $0.add("PX")
+                $0.add(Bounds.confirmationLife)
+            }
+        }
+        _ = try await session.run(pipeline, isWrite: true)
+    }
+
     private func outcome(
         _ reply: RedisReply, of id: RecordID, sentAt before: Milliseconds
     ) throws(StoreError) -> CommitOutcome {
@@ -68,8 +84,8 @@ extension RedisCallStore {
             addClaims(of: commit, to: &pipeline)
             places += [Int](repeating: place, count: pipeline.commands.count - count)
         }
-        // In a cluster, the servers of these claims may get no other command of the write, whose `WAIT` then counts no
-        // replica of theirs.
+        // In a cluster, the server of a claim may get no other command of this write. The claims need a `WAIT` of their
+        // own, since the later `WAIT` does not ask that server's replicas.
         let replies = try await session.run(pipeline, isWrite: session.isCluster)
         var held: Set<Int> = []
         for ((place, command), reply) in zip(zip(places, pipeline.commands), replies) {

@@ -24,6 +24,8 @@ package final class RedisCallStore: CallStore {
         static let countsPerTrip = 4
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
+        /// The life of a key that was written to learn of replicas, in milliseconds.
+        static let confirmationLife = "60000"
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"
         /// A user's list is trimmed when the list is longer than the bound by a tenth, and not at each call end. At the

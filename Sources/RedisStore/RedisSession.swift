@@ -35,7 +35,7 @@ final class RedisSession: AnswersLater {
     let address: RedisAddress
     private let clockKey: [UInt8]
     /// The number of replicas that must have each write before the write counts; 0 for none.
-    private let waitReplicas: Int
+    let waitReplicas: Int
     /// A replacement for connecting to `address`.
     private let connect: (() throws(StoreError) -> RedisConnection)?
     /// Nil for an address without sentinels.

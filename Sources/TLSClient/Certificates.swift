@@ -13,7 +13,7 @@ package enum PeerCertificates {
         shown.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(session)) }
     }
 
-    /// Returns when the first certificate of each peer ends, in Unix seconds. A peer has the name that
+    /// Returns the earliest end of each peer's certificates, in Unix seconds. A peer has the name that
     /// `TLSSession.Configuration` gives it.
     package static var ends: [String: Int64] {
         shown.withLock { shown in
@@ -22,8 +22,8 @@ package enum PeerCertificates {
     }
 }
 
-/// Returns when the first certificate in a PEM file ends, in Unix seconds; nil when the file holds no certificate that
-/// can be read.
+/// Returns the earliest end of the certificates in a PEM file, in Unix seconds; nil when the file holds no certificate
+/// that can be read.
 package func certificateEnd(ofFile path: String) -> Int64? {
     guard let file = BIO_new_file(path, "r") else {
         ERR_clear_error()

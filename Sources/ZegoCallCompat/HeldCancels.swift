@@ -14,8 +14,8 @@ struct HeldCancels {
     /// The number of held cancels per call: one for each callee.
     static let most = Limits.inviteesPerRequest
 
-    /// The held cancels, by the calls that are being started. The client bounds the number of those calls and their
-    /// time.
+    /// The held cancels, by the calls that are being started. The client bounds the number of those calls, and the
+    /// time that each start takes.
     private var cancels: [CallID: [Cancel]] = [:]
 
     mutating func starting(_ callID: CallID) { cancels[callID] = [] }

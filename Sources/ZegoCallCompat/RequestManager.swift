@@ -24,8 +24,9 @@ public class RequestManager: NSObject, RequestProtocol {
     ///
     /// `completion` gets nil, or the reason why there is no connection: `paramInvalid` when the configuration or the
     /// user id is not valid; `networkError` when broker and service were not reached within 10 s, or the broker refuses
-    /// the user; `tokenExpired` when the broker refuses a token that has ended. After nil the connection is kept until
-    /// `disconnect`, even when the connection is lost and another `connect` does not restore the connection in time.
+    /// the user; `tokenExpired` when the broker refuses a token that has ended. After nil the client connects
+    /// again by itself when the connection is lost, even after a later `connect` that fails. The client ends with
+    /// `disconnect`, with a `connect` for another user, and when another connection takes over the device id.
     ///
     /// `userName` is the name for the user's profile; an empty text leaves the profile unchanged.
     public static func connect(

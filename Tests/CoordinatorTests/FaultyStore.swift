@@ -6,7 +6,7 @@ import SignalingProtocol
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, report, clean
-        case history, messages, profiles, update, trace, timeline, charge, tidy
+        case history, messages, profiles, update, trace, timeline, charge, tidy, confirm
     }
 
     private let store: any CallStore
@@ -141,6 +141,11 @@ final class FaultyStore: CallStore {
             try await store.note(notes)
         }
         return Written(outcomes: outcomes, answers: queries.isEmpty ? [] : try? await read(queries))
+    }
+
+    func confirm(_ ids: [RecordID]) async throws(StoreError) {
+        try await pass(.confirm)
+        try await store.confirm(ids)
     }
 
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {

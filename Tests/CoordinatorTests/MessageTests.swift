@@ -294,6 +294,11 @@ struct MessageTests {
         front?.failing = []
         #expect(send(alice) == "m sent")
         #expect(alice.receipts.map(\.state) == [.delivered])
+        // A repeated request needs no commit, but its record must be at the replicas.
+        front?.failing = [.confirm]
+        #expect(send(alice) == "unavailable")
+        front?.failing = []
+        #expect(send(alice) == "m delivered")
     }
 }
 

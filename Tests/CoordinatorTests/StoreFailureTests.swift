@@ -37,6 +37,15 @@ struct StoreFailureTests {
         #expect(bob.names == [.invited])
     }
 
+    /// The record may be a write of another coordinator that no replica has yet.
+    @Test func aRepeatedRequestIsAnsweredWhenTheStoreConfirmsItsRecord() {
+        #expect(alice.invite("bob", id: id)?.success != nil)
+        store.failing = [.confirm]
+        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        store.failing = []
+        #expect(alice.invite("bob", id: id)?.success != nil)
+    }
+
     @Test func withoutAClockARequestIsAnsweredUnavailable() {
         store.failing = [.now]
         #expect(alice.invite("bob", id: id)?.code == .unavailable)

@@ -380,6 +380,28 @@ def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet
         phone.kill()
 
 
+def test_a_phone_leaves_a_broker_that_delivers_nothing(rig: Rig, tmp_path: Path) -> None:
+    """The broker answers pings. The phone renews its presence, hears nothing for 8 s, and rings at the next broker."""
+    fleet = rig.fleet(2, presence_lease="6s", **UNLIMITED)
+    proxies = [MuteProxy(broker.port) for broker in fleet.brokers]
+    urls = ",".join(f"mqtt://127.0.0.1:{proxy.port}" for proxy in proxies)
+    alice, name = fleet.phone(0, fleet.user("alice")), fleet.user("bob")
+    output = tmp_path / "phone.out"
+    phone = Child([executable(), "listen", "--as", name, "--device", "cli", "--broker", urls, "--json"], stdout=output)
+    try:
+        wait_until(lambda: "online" in output.read_text(), 10, "the phone is online")
+        (used,) = (proxy for proxy in proxies if proxy.delivered)
+        used.is_mute = True
+        wait_until(lambda: all(proxy.delivered for proxy in proxies), 20, "the other broker delivers")
+        call = alice.invite(name)
+        wait_until(lambda: call in output.read_text(), 5, "the phone rings")
+        assert "offline" not in output.read_text()
+    finally:
+        phone.kill()
+        for proxy in proxies:
+            proxy.close()
+
+
 @pytest.mark.skipif(bool(NO_TOOLS), reason=f"there is no {', '.join(NO_TOOLS)}")
 def test_a_client_of_the_web_sdk_whose_broker_dies_goes_on_at_the_next(rig: Rig) -> None:
     """The client is in a call, and stays in the call."""

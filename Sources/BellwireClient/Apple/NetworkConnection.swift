@@ -11,7 +11,7 @@ import Network
 final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable {
     typealias Explain = @Sendable (MQTTError) -> BellwireTransportError
 
-    /// The messages that other threads hand over, and the state of the connection that these threads may read.
+    /// The numbers of messages that wait to be sent, and the state of the connection, for threads other than `queue`.
     private struct Outbox {
         var backlog = 0
         /// The messages that `queue` has not taken yet.

@@ -45,6 +45,7 @@ extension ClientMachine {
         }
         pending[index].stage = .sending(sends: 1, nextSend: now + Backoff.resends.wait(after: 1))
         takePlace(at: index)
+        awaitsAnswer(now: now)
         return [.publish(.request(pending[index].request))]
     }
 
@@ -70,13 +71,14 @@ extension ClientMachine {
         for index in pending.indices {
             guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }
             pending[index].stage = .sending(sends: sends + 1, nextSend: now + Backoff.resends.wait(after: sends + 1))
+            awaitsAnswer(now: now)
             actions.append(.publish(.request(pending[index].request)))
         }
         return actions
     }
 
     /// Returns for how many seconds a broker may keep a message of this device: until the app is told that the request
-    /// has failed, at least a second. Messages other than requests have the time of a request.
+    /// has failed, at least a second. A broker may keep any other message for `requestTimeout`.
     package func expirySeconds(of message: UpMessage, now: Int64) -> UInt32 {
         var left = configuration.requestTimeout
         if case .request(let request) = message, let entry = pending.first(where: { $0.request.id == request.id }) {

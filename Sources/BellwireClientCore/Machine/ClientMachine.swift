@@ -60,7 +60,8 @@ package struct ClientMachine: Sendable {
         /// Reports that the machine has not taken in a message about this call, since too many calls ring at once.
         /// Counted.
         case refuse(CallID)
-        /// Asks for a connection with another session and will: the service considers this session ended.
+        /// Asks for a connection with another session and will, at the next broker of the list: the service considers
+        /// this session ended, or the broker delivers nothing.
         case renewSession
         /// Ends the connection for good: the device has a newer session at another broker.
         case endTakenOver
@@ -85,6 +86,7 @@ package struct ClientMachine: Sendable {
     /// The number of connections so far, to tell news of this connection from older news.
     var connection = 0
     var presence = PresenceSchedule()
+    var silence = SilenceWatch()
     /// Whether the app was told `online`, and not yet `offline`.
     var isOnline = false
     /// The sessions of this client, the latest last.
@@ -149,6 +151,7 @@ package struct ClientMachine: Sendable {
         if case .subscribed = link {
             consider(presence.next)
             consider(tokenRenewal)
+            consider(silence.deadline)
             for request in pending { consider(request.nextSend) }
             for call in calls { consider(call.nextHeartbeat) }
             for message in unreceipted { consider(message.askAt) }
@@ -160,12 +163,13 @@ package struct ClientMachine: Sendable {
     package mutating func timerFired(now: Int64) -> [Action] {
         tokenRenewalDue(now: now) + presenceDue(now: now) + requestsDue(now: now) + heartbeatsDue(now: now)
             + countdownsPassed(now: now)
-            + signalGapsPassed(now: now) + messageGapsPassed(now: now) + receiptsDue(now: now)
+            + signalGapsPassed(now: now) + messageGapsPassed(now: now) + receiptsDue(now: now) + silenceDue(now: now)
     }
 
     /// Handles a message from a down topic.
     package mutating func received(_ message: DownMessage, now: Int64) -> [Action] {
-        switch message {
+        silence = SilenceWatch()
+        return switch message {
         case .response(let response): received(response, now: now)
         case .event(let event): received(event, now: now)
         case .welcome(let welcome): received(welcome, now: now)

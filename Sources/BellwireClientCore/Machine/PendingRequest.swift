@@ -17,7 +17,7 @@ struct PendingRequest: Sendable, Equatable {
     var request: Request
     /// The time limit, in milliseconds.
     let limit: Int64
-    /// When the time limit has passed: the request fails.
+    /// The time at which the time limit has passed and the request fails, in milliseconds.
     let deadline: Int64
     var stage: Stage
     /// Whether the request is an ordered message that has not left this device and so has no `seq` yet.

@@ -160,7 +160,8 @@ package enum DevCommand {
         }
     }
 
-    /// Waits until the coordinator has ended: the broker must outlive the coordinator, which disconnects from it.
+    /// Stops the coordinator, and waits for its end for at most 5 s: the broker must outlive the coordinator, which
+    /// disconnects from the broker.
     private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: DevState) {
         status.stop()
         for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }

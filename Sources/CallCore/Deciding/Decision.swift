@@ -121,6 +121,14 @@ package struct Reply {
     package let path: ReplyPath
     package var isOfRingCheck = false
     package var media = MediaPart.none
+
+    /// Whether the device learns that its request was served.
+    package var isSuccess: Bool {
+        switch content {
+        case .response(_, .success), .response(_, .answer): true
+        case .response(_, .failure), .error: false
+        }
+    }
 }
 
 /// The first ack of a device for a call that rings its user.

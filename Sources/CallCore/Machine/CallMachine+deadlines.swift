@@ -78,6 +78,8 @@ extension CallMachine {
         endIfOver(cause: .timeout)
     }
 
+    /// Makes invitees without an ack `notYetReceived`, 5 s after the invitation by default (`--not-received-after`). The
+    /// other members get `call.userStateChanged`.
     private mutating func invitationsNotReceived(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         for index in call.members.indices {

@@ -289,8 +289,8 @@ extension BrokerLink {
         }
     }
 
-    /// Chooses the QoS of the next message. A receipt is sent once, so the broker has to acknowledge the receipt. After a
-    /// refusal the broker has to acknowledge each message, until the broker takes one.
+    /// Chooses the QoS of the next message. A receipt is never sent again once the broker has acknowledged the receipt, so
+    /// each receipt has QoS 1. After a refusal the broker has to acknowledge each message, until the broker takes one.
     private func qos(of message: OutboundMessage, _ connection: MQTTConnection, _ now: Int64) -> QoS {
         let mustBeAcknowledged =
             configuration.publishQoS == .atLeastOnce || message.receiptOf != nil || connection.unauthorizedInARow > 0

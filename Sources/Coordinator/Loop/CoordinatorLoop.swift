@@ -65,7 +65,7 @@ package final class CoordinatorLoop {
         /// Outbound messages of this age are dropped rather than sent late; resends cover the loss.
         static let staleAfter: Int64 = 500
         /// The bounds on waiting. Requests that begin new work are refused after `lateAfter`, while a refusal still
-        /// helps their devices. Other messages are dropped after two seconds, when their devices have sent again.
+        /// helps their devices. Other messages are dropped after two seconds: by then their devices have sent again.
         /// Requests that wait for earlier requests of their user are taken out after ten seconds, when their devices
         /// have given up.
         static let patience = WorkQueue.Patience(new: ServiceBounds.lateAfter, any: 2_000, inAll: 10_000)

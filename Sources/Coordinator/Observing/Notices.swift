@@ -13,9 +13,9 @@ struct Notices {
     /// logged once.
     private static let answeringBeforeTold: Int64 = 2_000
 
-    /// How often the log names the user who met limits most often, in milliseconds, and the number of times that is
-    /// worth a line.
+    /// The log names the user who met limits most often once in this time, in milliseconds.
     private static let limitedInterval: Int64 = 60_000
+    /// The log names no user who met limits fewer times than this.
     private static let limitedTimes = 10
 
     private let log: Log

@@ -18,6 +18,7 @@ extension BatchService {
         var commits: [Commit] = []
         var notes: [Note] = []
         var told: [UserID] = []
+        var confirmed: [RecordID] = []
         for decided in decisions where !decided.isLost {
             if let commit = writing.commit(of: decided.decision, callID: decided.work.id) {
                 decided.written = (commit.id, commit.deadline, commit.outboxEntries?.approximateBytes ?? 0)
@@ -25,12 +26,16 @@ extension BatchService {
                 commits.append(commit)
             } else {
                 notes += decided.decision.subject.notes
+                if decided.decision.replies.contains(where: \.isSuccess) {
+                    confirmed.append(.call(decided.decision.call?.callID ?? decided.work.id))
+                }
             }
             told += decided.decision.told
         }
         // Presence is read after the commit. A device that comes online writes its presence before reading its calls,
         // so that at least the device or the coordinator sees the other side's write.
         told = told.unique
+        if !confirmed.isEmpty { try await store.confirm(confirmed) }
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
             let written = try await store.write(commits, notes, thenRead: told.map(Query.devices))

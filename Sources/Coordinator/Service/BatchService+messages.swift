@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Serves peer messages in the stages of calls: gathers, decides, commits, and only then delivers.
+/// Serves peer messages in the same stages as requests about calls: gathers, decides, commits, and only then delivers.
 extension BatchService {
     func serveMessages(_ works: [MessageWork]) async {
         var open = works
@@ -40,6 +40,10 @@ extension BatchService {
         let writing = Writing(settings: settings, now: now, endpoints: try await context.endpoints())
         let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
         let changed = commits.indices.filter { commits[$0] != nil }
+        let confirmed = works.indices.filter {
+            commits[$0] == nil && decisions[$0].replies.contains(where: \.isSuccess)
+        }
+        if !confirmed.isEmpty { try await store.confirm(confirmed.map { works[$0].id }) }
         let written = try await changed.isEmpty ? [] : write(commits.compactMap(\.self))
         context.health.answered(isWrite: !changed.isEmpty)
         let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))

@@ -28,7 +28,8 @@ extension Pusher {
     /// * The provider has no free slot (`PushSlots`).
     /// * The device has got too many pushes (`reserve`, `PushLimits`). The timeline has `limited`.
     /// * The facts are older than `PushBounds.freshness`, the worker lease ends, or the process stops (`handOver`).
-    /// * The provider's access token has not come yet, or the settings do not fit the push. The timeline has `refused`.
+    /// * The provider's access token has not come yet.
+    /// * The settings do not fit the push. The timeline has `refused`.
     /// * Other processes serve the push's platform (`isOwedElsewhere`).
     /// * Another worker holds the call, this worker holds as many calls as it may (`PushBounds.held`), or the store fails.
     ///

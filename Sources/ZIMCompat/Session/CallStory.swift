@@ -17,8 +17,8 @@ struct CallStory: Sendable {
         self.call = call
     }
 
-    /// Creates a story that begins with the response to a request of this device, made at `time`. The app knows the
-    /// states that the other members had before that.
+    /// Creates a story that begins with the response to a request of this device. `time` is the time of the call's
+    /// revision in this response. The app knows the states that the other members had before that.
     init(_ call: CallSnapshot, user: UserID, device: DeviceID, answeredAt time: Int64) {
         self.init(call, user: user, device: device)
         for member in call.members where member.userID != user && member.updatedAt < time {

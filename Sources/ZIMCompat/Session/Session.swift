@@ -62,7 +62,8 @@ final class Session: Sendable {
 
     // MARK: Beginning and end
 
-    /// Logs in. `profile` is stored with the login. `done` is called once, before the notices that waited for the user.
+    /// Logs in. `profile` is stored with the login. `done` is called once, before the app gets the notices that came during the
+    /// login.
     func start(_ profile: Request.UserUpdate?, done: @escaping @Sendable (Refusal?) -> Void) {
         client.observe { [weak self] in self?.received($0) }
         client.connect { [self] error in

@@ -117,7 +117,7 @@ struct CallLoad: Load {
     ) -> Int? {
         guard let listener = listeners[topic] else { return nil }
         let place = listener.place
-        // Late messages of an earlier call are not acked: the service forgets the call at its end.
+        // Late messages of an earlier call are not acked, since a place knows only its present call.
         guard payload.contains(places[place].callID) else { return nil }
         if payload.starts(with: Self.response) {
             if listener.user == 0, places[place].stage == .ending { places[place].hasEndResponse = true }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .partition import OTHER_MACHINE, Partition
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer, tls_settings
 
@@ -12,7 +13,9 @@ NAME = "calls"
 
 
 class Sentinel:
-    def __init__(self, directory: Path, master: RedisServer, certificates: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path, master: RedisServer, certificates: Path | None = None, on_other_machine: bool = False
+    ) -> None:
         directory.mkdir(parents=True)
         self.port = self.service_port = free_port()
         secure, down_after = "", 500
@@ -22,6 +25,8 @@ class Sentinel:
             down_after = 2_000
             self.service_port = free_port()
             secure = "".join(f"{name} {value}\n" for name, value in tls_settings(self.service_port, certificates))
+        if on_other_machine:
+            secure += f"bind-source-addr {OTHER_MACHINE}\nprotected-mode no\nsentinel announce-ip 127.0.0.1\n"
         self._configuration = directory / "sentinel.conf"
         self._log = directory / "sentinel.log"
         self._configuration.write_text(
@@ -61,20 +66,32 @@ class Sentinel:
 
 class SentinelFleet:
     """A master with two replicas, and three sentinels. A write needs a replica (`min-replicas-to-write 1`). With
-    `certificates` all of them talk TLS."""
+    `certificates` all of them talk TLS. With `divisible` the master runs on one machine, the replicas and the sentinels run
+    on another, and `cut` parts these from the master."""
 
-    def __init__(self, directory: Path, certificates: Path | None = None) -> None:
+    def __init__(self, directory: Path, certificates: Path | None = None, divisible: bool = False) -> None:
         self.servers = [RedisServer(directory / "redis-1", certificates=certificates)]
+        self._partitions: list[Partition] = []
+        if divisible:
+            self._partitions.append(Partition(self.servers[0].port))
+            self.servers[0].service_port = self._partitions[0].port
+        arguments = ["--bind-source-addr", OTHER_MACHINE, "--protected-mode", "no"] if divisible else []
         self.servers += [
-            RedisServer(directory / f"redis-{n}", replica_of=self.servers[0], certificates=certificates) for n in (2, 3)
+            RedisServer(directory / f"redis-{n}", replica_of=self.servers[0], certificates=certificates, arguments=arguments)
+            for n in (2, 3)
         ]
         for server in self.servers:
             server.command("CONFIG", "SET", "min-replicas-to-write", "1")
             server.command("CONFIG", "SET", "repl-diskless-sync-delay", "0")
         wait_until(lambda: self.servers[0].command("INFO", "replication").count(b"state=online") == 2, 20, "both replicas follow")
-        self.sentinels = [Sentinel(directory / f"sentinel-{n}", self.servers[0], certificates) for n in (1, 2, 3)]
+        self.sentinels = [Sentinel(directory / f"sentinel-{n}", self.servers[0], certificates, divisible) for n in (1, 2, 3)]
         for sentinel in self.sentinels:
             wait_until(lambda sentinel=sentinel: sentinel.knows(2, 3), 20, "each sentinel knows the others and both replicas")
+        if divisible:
+            ways = [Partition(sentinel.port, far="127.0.0.1") for sentinel in self.sentinels]
+            self._partitions += ways
+            for sentinel, way in zip(self.sentinels, ways, strict=True):
+                sentinel.service_port = way.port
         scheme = "redis-sentinel" if certificates is None else "rediss-sentinel"
         self.url = f"{scheme}://" + ",".join(f"127.0.0.1:{s.service_port}" for s in self.sentinels) + f"/{NAME}"
 
@@ -83,7 +100,18 @@ class SentinelFleet:
         named = {port for sentinel in self.sentinels if (port := sentinel.master())}
         return next((server for server in self.servers if {server.service_port} == named), None)
 
+    def cut(self, from_coordinators: bool) -> None:
+        """Parts the replicas and the sentinels from the master, and from the coordinators if asked."""
+        for partition in self._partitions if from_coordinators else self._partitions[:1]:
+            partition.cut()
+
+    def heal(self) -> None:
+        for partition in self._partitions:
+            partition.heal()
+
     def stop(self) -> None:
+        for partition in self._partitions:
+            partition.close()
         for process in self.sentinels:
             process.kill()
         for server in self.servers:

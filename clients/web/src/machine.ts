@@ -11,6 +11,7 @@ import { knownCall } from "./machine/room.js";
 import { MessagePlaces, messageBounds, messageGapsPassed } from "./machine/order.js";
 import { OrderedStreams } from "./machine/ordered-streams.js";
 import { receivedSignal, sendSignal, signalBounds, signalGapsPassed } from "./machine/signals.js";
+import { endSilence, silenceDeadline, silenceDue } from "./machine/silence.js";
 import { type Action, type Configuration, type State, defaults } from "./machine/state.js";
 import { tokenRenewalDue, tokenWillExpire } from "./machine/token.js";
 
@@ -36,7 +37,8 @@ export class ClientMachine {
       user, device, configuration: settings,
       link: "offline", session: "", ownSessions: [], connection: 0, isOnline: false,
       presenceSends: 0, isAwaitingWelcome: false, nextPresence: undefined,
-      lastCorrection: undefined, lastSessionRenewal: undefined, tokenRenewal: undefined, isRenewing: false,
+      lastCorrection: undefined, lastSessionRenewal: undefined, silentSince: undefined, leftInSilence: 0,
+      tokenRenewal: undefined, isRenewing: false,
       heartbeatInterval: 20_000, pending: [], calls: [], heldCalls: new Map(),
       nextSignal: new Map(), waitingSignals: [], signalStreams: new OrderedStreams(signalBounds),
       shown: new Set(), messageStreams: new OrderedStreams(messageBounds),
@@ -57,7 +59,7 @@ export class ClientMachine {
     for (const known of state.calls) times.push(known.countdown?.until);
     times.push(state.signalStreams.deadline, state.messageStreams.deadline);
     if (state.link === "subscribed") {
-      times.push(state.nextPresence, state.tokenRenewal);
+      times.push(state.nextPresence, state.tokenRenewal, silenceDeadline(state));
       for (const entry of state.pending) times.push(entry.stage === "sending" ? entry.nextSend : undefined);
       for (const known of state.calls) times.push(known.nextHeartbeat);
       for (const sent of state.unreceipted) times.push(sent.askAt);
@@ -71,7 +73,7 @@ export class ClientMachine {
 
   /**
    * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request `id`
-   * has failed, at least a second. Messages other than requests have the time of a request.
+   * has failed, at least a second. A broker may keep any other message for `requestTimeout`.
    */
   expiry(id: string | undefined, now: number): number {
     const entry = this.state.pending.find(({ request }) => request.id === id);
@@ -85,7 +87,7 @@ export class ClientMachine {
     return [
       ...tokenRenewalDue(state, now), ...presenceDue(state, now), ...requestsDue(state, now), ...heartbeatsDue(state, now),
       ...countdownsPassed(state, now), ...signalGapsPassed(state, now), ...messageGapsPassed(state, now),
-      ...receiptsDue(state, now),
+      ...receiptsDue(state, now), ...silenceDue(state, now),
     ];
   }
 
@@ -130,6 +132,7 @@ export class ClientMachine {
   /** A message arrived on a down topic. */
   received(message: DownMessage, now: number): Action[] {
     const { state } = this;
+    endSilence(state);
     switch (message.type) {
       case "response":
         return receivedResponse(state, message, now);

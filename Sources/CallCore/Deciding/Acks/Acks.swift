@@ -2,6 +2,9 @@ import SignalingProtocol
 
 /// Acks of call events (docs/protocol.md, section 5).
 extension Deciding {
+    /// Decides an ack. A stale ack, of an earlier revision than the call's, changes no state beyond what that revision
+    /// did, and is kept only if it is newer than the device's last ack of the session. The device gets the latest
+    /// revision at once, unless limits hold the delivery back.
     func decideAck(
         _ device: DeviceAddress, _ revision: Int, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(Undecided) {

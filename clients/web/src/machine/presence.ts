@@ -5,6 +5,7 @@ import { askForReceipts } from "./messages.js";
 import { messageGapsPassed } from "./order.js";
 import { resendAll } from "./requests.js";
 import { sendWaitingSignals } from "./signals.js";
+import { awaitAnswer } from "./silence.js";
 import { type Action, type State, clamp, deliver, fail, resendDelay } from "./state.js";
 import { setTokenRenewal } from "./token.js";
 
@@ -38,6 +39,7 @@ export function connected(state: State, session: string): Action[] {
   state.connection += 1;
   state.heldCalls.clear();
   state.link = "connected";
+  state.silentSince = undefined;
   state.session = session;
   state.ownSessions.push(session);
   if (state.ownSessions.length > sessionsRemembered) state.ownSessions.shift();
@@ -106,6 +108,7 @@ export function presenceDue(state: State, now: number): Action[] {
 }
 
 function publishPresence(state: State, now: number): Action[] {
+  awaitAnswer(state, now);
   state.presenceSends += 1;
   state.nextPresence = now + resendDelay(state.presenceSends);
   return [{ act: "publishPresence", message: { online: true, session: state.session } }];

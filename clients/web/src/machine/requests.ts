@@ -4,6 +4,7 @@ import { callNotFound, learnedOfCall, releaseHeld } from "./calls.js";
 import { answeredAgain, follow, learnedOfMessage, settle, unfollow } from "./messages.js";
 import { hasPlace, takePlace } from "./order.js";
 import { beginsCall, knownCall, mayBegin } from "./room.js";
+import { awaitAnswer } from "./silence.js";
 import { type Action, type PendingRequest, type State, fail, publish, deliver, resendDelay } from "./state.js";
 
 /*
@@ -61,6 +62,7 @@ function start(state: State, entry: PendingRequest, now: number): Action[] {
   [entry.sends, entry.nextSend] = state.link === "subscribed" ? [1, now + resendDelay(1)] : [0, now];
   if (entry.sends === 0) return [];
   takePlace(state, entry);
+  awaitAnswer(state, now);
   return [publish(entry.request)];
 }
 
@@ -83,6 +85,7 @@ export function requestsDue(state: State, now: number): Action[] {
     if (entry.stage !== "sending" || entry.nextSend > now) continue;
     entry.sends += 1;
     entry.nextSend = now + resendDelay(entry.sends);
+    awaitAnswer(state, now);
     actions.push(publish(entry.request));
   }
   return actions;

@@ -41,7 +41,10 @@ export type Action =
   | { act: "fail"; id: string; error: BellwireError }
   /** The machine ignores a message about this call, because too many calls ring at once. */
   | { act: "refuse"; callID: string }
-  /** The service considers this session over: connect again with a new session and its will. */
+  /**
+   * Connect again with a new session and its will, to the next broker of the list: the service considers this session
+   * over, or the broker delivers nothing.
+   */
   | { act: "renewSession" }
   /** The device has a newer session at another broker: end the connection for good. */
   | { act: "endTakenOver" }
@@ -182,6 +185,14 @@ export interface State {
   lastCorrection: number | undefined;
   /** The time of the last reconnect because of a session that was over. */
   lastSessionRenewal: number | undefined;
+
+  /**
+   * The time at which the device sent the first request or presence after which no message has come; undefined when
+   * there is none.
+   */
+  silentSince: number | undefined;
+  /** The number of connections in a row that were left because no message came. */
+  leftInSilence: number;
 
   /** The time at which the machine asks for another token; undefined when unknown or done. */
   tokenRenewal: number | undefined;

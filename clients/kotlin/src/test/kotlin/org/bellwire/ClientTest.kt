@@ -71,12 +71,34 @@ class ClientTest {
         receive("""{"type":"event","event":"$name","revision":$revision,"time":$revision,"callID":"c","changes":[],"call":$call}""")
 
     /** The broker does not deliver a request whose failure the app was told of. */
+    /** Lets time pass in which the broker delivers messages, so that the client stays at this broker. */
+    private fun passWithoutResponse(milliseconds: Long) {
+        for (begin in 0 until milliseconds step 7_000) {
+            loop.pass(minOf(7_000, milliseconds - begin))
+            broker.last.welcome()
+        }
+    }
+
+    @Test
+    fun aClientLeavesABrokerThatDeliversNothing() {
+        val client = connected()
+        val asking = start { client.history() }
+        loop.pass(8_000)
+        assertEquals(2, broker.links.size)
+        assertTrue(broker.links[0].isClosed)
+        assertEquals(ConnectionState.CONNECTED, client.state.value)
+        broker.last.accept()
+        loop.run()
+        assertTrue(broker.last.published.last().second.contains("call.query"))
+        assertFalse(asking.isCompleted)
+    }
+
     @Test
     fun aBrokerKeepsARequestUntilItsTimeLimit() {
         val client = connected()
         val before = broker.last.published.size
         val asking = start { client.history() }
-        loop.pass(29_500)
+        passWithoutResponse(29_500)
         assertEquals(listOf(30, 29, 27, 23, 15, 7), broker.last.expiries.drop(before))
         loop.pass(500)
         assertEquals("noResponse", code(asking))
@@ -196,7 +218,7 @@ class ClientTest {
     fun aRequestThatIsNotAnsweredFailsInTimeAndWhenTheClientDisconnects() {
         val client = connected()
         val late = start { client.users(listOf("bob")) }
-        loop.pass(30_000)
+        passWithoutResponse(30_000)
         assertEquals("noResponse", code(late))
         val open = start { client.users(listOf("bob")) }
         val ending = start { client.disconnect() }

@@ -85,8 +85,8 @@ private fun MachineState.remember(
     val isWelcome = revision == 0L
     val goesBack = call.revision < known.snapshot.revision
     val isNewest = isWelcome || !goesBack || reference > known.asOf
-    // A resend does not make a call ring again that the machine gave up locally. Newer events and welcomes make the
-    // call ring again.
+    // When the machine has given up a call locally, a resend does not make the call ring again. Newer events and
+    // welcomes do.
     val news = known.isNews(revision, reference)
     if (!isWelcome && news) {
         known.revision = revision

@@ -38,7 +38,7 @@ internal class ClientMachine(user: String, device: String, configuration: Machin
             state.pending.mapTo(times) { it.deadline }
             state.calls.mapTo(times) { it.countdown?.until }
             if (state.link == Link.SUBSCRIBED) {
-                times += listOf(state.nextPresence, state.tokenRenewal)
+                times += listOf(state.nextPresence, state.tokenRenewal, state.silenceDeadline)
                 state.pending.mapTo(times) { entry -> entry.nextSend.takeIf { entry.stage == Stage.SENDING } }
                 state.calls.mapTo(times) { it.nextHeartbeat }
                 state.unreceipted.mapTo(times) { it.askAt }
@@ -48,7 +48,7 @@ internal class ClientMachine(user: String, device: String, configuration: Machin
 
     /**
      * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request
-     * `id` has failed, at least a second. Messages other than requests have the time of a request.
+     * `id` has failed, at least a second. A broker may keep any other message for `requestTimeout`.
      */
     fun expiry(id: String?, now: Long): Int {
         val entry = state.pending.firstOrNull { it.request.id == id }
@@ -60,7 +60,7 @@ internal class ClientMachine(user: String, device: String, configuration: Machin
     fun timerFired(now: Long): List<Action> =
         state.tokenRenewalDue(now) + state.presenceDue(now) + state.requestsDue(now) + state.heartbeatsDue(now) +
             state.countdownsPassed(now) + state.signalGapsPassed(now) + state.messageGapsPassed(now) +
-            state.receiptsDue(now)
+            state.receiptsDue(now) + state.silenceDue(now)
 
     /** The broker accepted a connection. `session` is random and new with each connection. */
     fun connected(session: String): List<Action> = state.connected(session)
@@ -88,15 +88,18 @@ internal class ClientMachine(user: String, device: String, configuration: Machin
     fun signal(signal: JsonObject, now: Long): List<Action> = state.sendSignal(signal, now)
 
     /** A message arrived on a down topic. */
-    fun received(message: DownMessage, now: Long): List<Action> = when (message) {
-        is Response -> state.receivedResponse(message, now)
-        is CallEvent -> state.receivedEvent(message, now)
-        is UnknownEvent -> state.receivedUnknownEvent(message.callID, message.revision)
-        is Welcome -> state.receivedWelcome(message, now)
-        is ServiceError -> state.receivedError(message.error, now)
-        is Signal -> state.receivedSignal(message, now)
-        is Message -> state.receivedMessage(message, now)
-        is ReceiptMessage -> state.receivedReceipt(message, now)
-        is TokenWillExpire -> state.tokenWillExpire(now)
+    fun received(message: DownMessage, now: Long): List<Action> {
+        state.endSilence()
+        return when (message) {
+            is Response -> state.receivedResponse(message, now)
+            is CallEvent -> state.receivedEvent(message, now)
+            is UnknownEvent -> state.receivedUnknownEvent(message.callID, message.revision)
+            is Welcome -> state.receivedWelcome(message, now)
+            is ServiceError -> state.receivedError(message.error, now)
+            is Signal -> state.receivedSignal(message, now)
+            is Message -> state.receivedMessage(message, now)
+            is ReceiptMessage -> state.receivedReceipt(message, now)
+            is TokenWillExpire -> state.tokenWillExpire(now)
+        }
     }
 }

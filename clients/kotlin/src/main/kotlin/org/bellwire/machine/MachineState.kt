@@ -60,7 +60,10 @@ internal sealed interface Action {
     /** The machine ignores a message about this call, because too many calls ring at once. */
     class Refuse(val callID: String) : Action
 
-    /** The service considers this session over: connect again with a new session and its will. */
+    /**
+     * Connect again with a new session and its will, to the next broker of the list: the service considers this session
+     * over, or the broker delivers nothing.
+     */
     object RenewSession : Action
 
     /** The device has a newer session at another broker: end the connection for good. */
@@ -209,6 +212,12 @@ internal class MachineState(val user: String, val device: String, val configurat
 
     /** The time of the last reconnect because of a session that was over. */
     var lastSessionRenewal: Long? = null
+
+    /** The time at which the device sent the first request or presence after which no message has come, or null. */
+    var silentSince: Long? = null
+
+    /** The number of connections in a row that were left because no message came. */
+    var leftInSilence = 0
 
     /** The time at which the machine asks for another token; null when unknown or done. */
     var tokenRenewal: Long? = null

@@ -34,6 +34,7 @@ internal fun MachineState.connected(session: String): List<Action> {
     connection += 1
     heldCalls.clear()
     link = Link.CONNECTED
+    silentSince = null
     this.session = session
     ownSessions.addLast(session)
     if (ownSessions.size > SESSIONS_REMEMBERED) ownSessions.removeFirst()
@@ -100,6 +101,7 @@ internal fun MachineState.presenceDue(now: Long): List<Action> {
 }
 
 private fun MachineState.publishPresence(now: Long): List<Action> {
+    awaitAnswer(now)
     presenceSends += 1
     nextPresence = now + resendDelay(presenceSends)
     return listOf(Action.PublishPresence(jsonOf("online" to true, "session" to session)))

@@ -56,8 +56,8 @@ internal class BrokerAddress(text: String) {
     private val authority: String get() = (if (':' in host) "[$host]" else host) + ":$port"
 
     /**
-     * Connects, blocking. `opening` gets a stream as soon as there is one to close, and returns whether the attempt was
-     * given up.
+     * Connects, blocking. `opening` gets each stream before the stream may block, so that the caller can close the
+     * stream, and returns whether the attempt was given up.
      */
     fun open(sslContext: SSLContext?, timeout: Int, opening: (ByteStream) -> Boolean): ByteStream {
         val socket = connect(timeout, opening)

@@ -1,0 +1,35 @@
+package org.bellwire.machine
+
+/*
+ * A broker that answers pings may deliver nothing to this device. The device then leaves its connection
+ * (docs/protocol.md, section 1, Several brokers).
+ */
+
+/**
+ * The wait for a message, in milliseconds. The wait doubles with each further connection that is left, since all
+ * brokers are silent while no coordinator serves.
+ */
+private const val FIRST_WAIT = 8_000L
+private const val DOUBLINGS = 3
+
+/** The time at which to leave the connection. */
+internal val MachineState.silenceDeadline: Long?
+    get() = silentSince?.let { it + (FIRST_WAIT shl minOf(leftInSilence, DOUBLINGS)) }
+
+/** The device has sent a request or presence, which the service answers. */
+internal fun MachineState.awaitAnswer(now: Long) {
+    if (silentSince == null) silentSince = now
+}
+
+/** A message came. */
+internal fun MachineState.endSilence() {
+    silentSince = null
+    leftInSilence = 0
+}
+
+internal fun MachineState.silenceDue(now: Long): List<Action> {
+    if (link != Link.SUBSCRIBED || (silenceDeadline ?: Long.MAX_VALUE) > now) return emptyList()
+    silentSince = null
+    leftInSilence += 1
+    return listOf(Action.RenewSession)
+}
