@@ -13,6 +13,7 @@ enum OpenRequestBounds {
     /// goes to the next. The time doubles with each broker that delivers nothing, as while no coordinator serves.
     static let silence: Int64 = 4_000
     static let longestSilence: Int64 = 64_000
+    static let silences = Backoff(first: silence, longest: longestSilence)
     /// How long the broker keeps a request that no coordinator takes, in seconds.
     static let expiry: UInt32 = 10
     /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
@@ -95,9 +96,7 @@ struct OpenRequests {
 
     /// When the broker has delivered nothing for too long, although a request waits for its response.
     var silenceEnd: Int64 {
-        guard let silentSince else { return .max }
-        let doubled = OpenRequestBounds.silence << Int64(min(silentBrokers, 4))
-        return silentSince + min(doubled, OpenRequestBounds.longestSilence)
+        silentSince.map { $0 + OpenRequestBounds.silences.wait(after: silentBrokers + 1) } ?? .max
     }
 
     /// Notes that the gateway leaves a broker that delivers nothing.

@@ -30,6 +30,8 @@ package final class HTTPSender: Sendable {
     /// The reason why the sender cannot start.
     package struct SetupError: Error, CustomStringConvertible {
         package let description: String
+        /// Whether the file of the certificate authorities is the reason.
+        package var isAboutAuthorities = false
     }
 
     private let mailbox: SenderMailbox
@@ -41,8 +43,9 @@ package final class HTTPSender: Sendable {
     ///   - certificateAuthorityFile: the file of the trusted certificate authorities; nil for the system's.
     ///   - userAgent: the `User-Agent` header of all requests.
     package init(certificateAuthorityFile: String? = nil, userAgent: String) throws(SetupError) {
-        if let problem = CurlLibrary.problem ?? certificateAuthorityFile.flatMap(CurlLibrary.problem(ofAuthorities:)) {
-            throw SetupError(description: problem)
+        if let problem = CurlLibrary.problem { throw SetupError(description: problem) }
+        if let problem = certificateAuthorityFile.flatMap(CurlLibrary.problem(ofAuthorities:)) {
+            throw SetupError(description: problem, isAboutAuthorities: true)
         }
         guard userAgent.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) else {
             throw SetupError(description: "the user agent has a character that is not printable ASCII")

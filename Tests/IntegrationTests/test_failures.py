@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
+import json
 import re
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -96,6 +99,45 @@ def test_an_authority_that_is_not_trusted_is_named(broker: SecureBroker, strange
     assert "the authorities of this system" in said
     said = refused("listen", "--broker", url, "--token", token, "--broker-ca", str(broker.certs / "ca.key"))
     assert "ca.key: no certificates of authorities" in said
+
+
+AUTHORITIES: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "--webhooks": (
+        {"endpoints": [{"name": "app", "url": "https://app.example.com/", "secretFile": "secret", "events": ["call.*"]}]},
+        "certificateAuthorityFile: ",
+    ),
+    "--media": (
+        {
+            "servers": {
+                "sfu": {
+                    "type": "livekit", "url": "wss://sfu.example.com", "apiURL": "https://sfu.example.com", "keyFile": "key",
+                },
+            },
+            "use": {"*": "sfu"},
+        },
+        "certificateAuthorityFile: ",
+    ),
+    "--otlp": (None, "--otlp-ca: "),
+}  # fmt: skip
+"""The options for servers that Bellwire calls: a settings file that such an option takes, and the setting for the
+trusted authorities."""
+
+
+@pytest.mark.parametrize("option", AUTHORITIES)
+def test_a_file_without_authorities_is_named_with_its_setting(tmp_path: Path, option: str) -> None:
+    (tmp_path / "secret").write_text(f"whsec_{base64.b64encode(bytes(32)).decode()}\n")
+    (tmp_path / "key").write_text("key: 0123456789abcdef0123456789abcdef\n")
+    empty = tmp_path / "empty.crt"
+    empty.write_text("")
+    settings, name = AUTHORITIES[option]
+    if settings is None:
+        words = [option, "https://spans.example.com", f"{option}-ca", str(empty)]
+    else:
+        file = tmp_path / "settings.json"
+        file.write_text(json.dumps(settings | {"certificateAuthorityFile": "empty.crt"}))
+        words = [option, str(file)]
+    done = run("serve", "--store", f"sqlite:{tmp_path}/store", *words)
+    assert done.returncode == 64 and f"{name}{empty}: no certificates of authorities" in done.stderr, done
 
 
 @contextmanager

@@ -231,10 +231,7 @@ package struct Arguments {
 
     /// Returns the same arguments, in which only the object of the settings file counts that has `name`.
     func narrowed(to name: String) -> Arguments {
-        guard let object = config?.object(with: name, of: command) else { return self }
-        var narrowed = self
-        narrowed.command = command.reading([object])
-        return narrowed
+        config?.object(with: name, of: command).map { reading([$0]) } ?? self
     }
 
     /// Whether a flag without a value was given.

@@ -96,9 +96,8 @@ struct DeliveryPlace {
             return try HTTPSender(
                 certificateAuthorityFile: certificateAuthorityFile, userAgent: "bellwire/\(bellwireVersion)")
         } catch {
-            let isAboutFile = certificateAuthorityFile.map { error.description.hasPrefix($0) } ?? false
-            throw UsageError(
-                "\(command): \(flag) \(file): \(isAboutFile ? setting + ": " : "")\(error.description)")
+            let place = error.isAboutAuthorities ? "\(setting): " : ""
+            throw UsageError("\(command): \(flag) \(file): \(place)\(error.description)")
         }
     }
 
