@@ -51,8 +51,8 @@ public class BellwireSignalClient: NSObject, ISignalClient {
     // MARK: Messages
 
     /// Sends a message of at most 32 KiB (as JSON) to all devices of the user. `completion` is called once: with nil
-    /// when a device has acknowledged the message, otherwise with an error (`SignalClientError`). The error comes as soon
-    /// as the message has failed, at the latest 3 s after `messageTimeout`.
+    /// when a device has acknowledged the message, otherwise with an error (`SignalClientError`). The error comes as
+    /// soon as the message has failed, at the latest 3 s after `messageTimeout`.
     ///
     /// Messages to the same user arrive in the order of sending, each once. An offline user gets the messages that
     /// arrive within their time limits.

@@ -2,8 +2,8 @@ import CMosquittoBroker
 import COpenSSL
 import Glibc
 
-/// Returns the common name in the client's verified certificate; nil without a certificate or without a single valid
-/// common name.
+/// Returns the common name in the client's verified certificate; nil without a certificate, or when the certificate
+/// does not have exactly one common name, or when the name is not valid text.
 func certificateName(of client: OpaquePointer?) -> String? {
     guard let certificate = mosquitto_client_certificate(client).map(OpaquePointer.init) else { return nil }
     defer { X509_free(certificate) }

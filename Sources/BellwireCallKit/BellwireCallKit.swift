@@ -6,15 +6,17 @@
     public import Foundation
     import PushKit
 
-    /// Shows the calls of a `BellwireCallManager` in CallKit, and rings a sleeping iPhone by VoIP pushes (docs/push.md).
+    /// Shows the calls of a `BellwireCallManager` in CallKit, and rings a sleeping iPhone by VoIP pushes
+    /// (docs/push.md).
     ///
     /// Make a single object in `application(_:didFinishLaunchingWithOptions:)`, always, and keep it as long as the app
-    /// lives: iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with each
-    /// connection. At a push, the object first reports the call to CallKit, then connects and asks by a ring check whether
-    /// the call still rings. The ringing ends when the call is answered elsewhere, cancelled or over. Answers and hang-ups in
-    /// CallKit become `accept` and `hangUp` of the manager; a call that the app or a glare merge has accepted is shown as
-    /// answered. Calls that the user makes appear in CallKit when they are made by
-    /// `call(_:media:timeout:extendedData:push:)` of this object. The app needs the capabilities *Push Notifications* and *Background Modes: Voice over IP*.
+    /// lives: iOS starts the app for a push, and hands over the push at once. The object registers PushKit's token with
+    /// each connection. At a push, the object first reports the call to CallKit, then connects and asks by a ring check
+    /// whether the call still rings. The ringing ends when the call is answered elsewhere, cancelled or over. Answers
+    /// and hang-ups in CallKit become `accept` and `hangUp` of the manager; a call that the app or a glare merge has
+    /// accepted is shown as answered. Calls that the user makes appear in CallKit when they are made by
+    /// `call(_:media:timeout:extendedData:push:)` of this object. The app needs the capabilities *Push Notifications*
+    /// and *Background Modes: Voice over IP*.
     @MainActor
     public final class BellwireCallKit: NSObject {
         /// Asks a ring check; the second argument says whether to reject the call.
@@ -29,8 +31,8 @@
             static let declinePause = Duration.seconds(1)
         }
 
-        /// Called when CallKit has activated the app's audio session, with `true`, and when CallKit has deactivated it: media
-        /// may only sound in between.
+        /// Called when CallKit has activated the app's audio session, with `true`, and when CallKit has deactivated it:
+        /// media may only sound in between.
         public var onAudio: ((Bool) -> Void)?
         /// Called when the user presses *mute* in CallKit, with whether the microphone is to be off.
         public var onMute: ((Bool) -> Void)?
@@ -104,11 +106,11 @@
 
         // MARK: Calls that the user makes
 
-        /// Calls one user or several like `BellwireCallManager.call`, and shows the call in CallKit, which hands over the
-        /// audio session. `timeout` in seconds, 1 to 600; 60 when nil.
+        /// Calls one user or several like `BellwireCallManager.call`, and shows the call in CallKit, which hands over
+        /// the audio session. `timeout` in seconds, 1 to 600; 60 when nil.
         ///
-        /// - Throws: the errors of `BellwireCallManager.call`; `invalidState` also when CallKit does not start the call;
-        ///   `cancelled` when the user hangs up before the invitation is sent.
+        /// - Throws: the errors of `BellwireCallManager.call`; `invalidState` also when CallKit does not start the
+        ///   call; `cancelled` when the user hangs up before the invitation is sent.
         @discardableResult
         public func call(
             _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
@@ -204,7 +206,8 @@
                 for await change in changes {
                     guard let self else { return }
                     switch change.state {
-                    // The app may have accepted the call, or a glare merge may have accepted a call that has not rung here.
+                    // The app may have accepted the call, or a glare merge may have accepted a call that has not rung
+                    // here.
                     case .connecting: if let call = change.call { follow(call) }
                     case .idle: isIdle(after: change.call)
                     case .calling, .ringing, .connected: break
@@ -300,8 +303,8 @@
             call.ownMember?.state == .accepted && call.ownMember?.device == client.configuration.device
         }
 
-        /// Whether this device is in the call. A common call, which the service ends with the answer, goes on as long as
-        /// the manager has the call, or may get the call as the response to its invitation (glare merge).
+        /// Whether this device is in the call. A common call, which the service ends with the answer, goes on as long
+        /// as the manager has the call, or may get the call as the response to its invitation (glare merge).
         private func isRunning(_ call: BellwireCall) -> Bool {
             guard isHere(call) else { return false }
             guard call.state == .ended else { return true }
@@ -644,8 +647,8 @@
     }
 
     extension UUID {
-        /// Creates CallKit's UUID of a call: the first 16 bytes of the call id's SHA-256, the same for the push and for the
-        /// connection's events, so that CallKit shows the call once.
+        /// Creates CallKit's UUID of a call: the first 16 bytes of the call id's SHA-256, the same for the push and for
+        /// the connection's events, so that CallKit shows the call once.
         public init(callID: String) {
             let bytes = Array(SHA256.hash(data: Data(callID.utf8)))[..<16]
             self = bytes.withUnsafeBytes { UUID(uuid: $0.load(as: uuid_t.self)) }

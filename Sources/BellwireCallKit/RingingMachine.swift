@@ -50,8 +50,8 @@ struct RingingMachine {
         case refused(UUID, ring: Int)
         /// CallKit starts the call that the user makes.
         case start(UUID)
-        /// The service has taken the invitation. `as` is the call's id at the service, which may differ from the first
-        /// id after a glare merge.
+        /// The service has taken the invitation. `as` is the call's id at the service. After a glare merge it may
+        /// differ from the id under which CallKit shows the call, which is the first value.
         case called(UUID, ring: Int, as: UUID, PushContent)
         /// There is no call: the service or this device has refused.
         case callFailed(UUID, ring: Int)

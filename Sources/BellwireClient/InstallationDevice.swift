@@ -16,8 +16,8 @@ extension DeviceID {
     /// The id belongs to this process while the process lives, since two connections of the same device would displace
     /// each other. A second program that runs at the same time with the same home directory is a second device. The
     /// second id is kept in `device-2` beside the first file, and any later program that is the second at its time gets
-    /// this id again. There are 16 ids in all, in the files up to `device-16`. A seventeenth program gets an id of its own
-    /// that is not kept. All clients of a process have the same id.
+    /// this id again. There are 16 ids in all, in the files up to `device-16`. A seventeenth program gets an id of its
+    /// own that is not kept. All clients of a process have the same id.
     public static var ofThisInstallation: DeviceID {
         (try? InstallationDevice.ofThisProcess()) ?? InstallationDevice.ofSurplusProcess
     }
@@ -25,8 +25,8 @@ extension DeviceID {
 
 /// The directory in which an installation keeps its device ids.
 struct InstallationDevice: Sendable {
-    /// The bound on programs that run at the same time with a kept device id. The bound is below 20, because the service
-    /// keeps the push registrations of at most 20 devices of a user.
+    /// The bound on programs that run at the same time with a kept device id. The bound is below 20, because the
+    /// service keeps the push registrations of at most 20 devices of a user.
     static let programs = 16
 
     /// The directory; nil when there is no home directory.

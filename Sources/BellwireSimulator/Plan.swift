@@ -28,7 +28,8 @@ struct PlannedAct: Sendable {
         /// The slots of a server of the cluster are moved, which takes some time.
         case reshard(server: Int, Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
-        /// The device changes its network and connects to another broker. The former broker keeps its connection for a time.
+        /// The device changes its network and connects to another broker. The former broker keeps its connection for a
+        /// time.
         case roam(Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
         /// The device registers for pushes, or ends its registrations.

@@ -169,7 +169,8 @@ final class SimulatedBroker {
     /// Stops deliveries for a while. The messages are lost, and clients keep their connections.
     func fallSilent(for duration: Milliseconds) { silentUntil = world.now + duration }
 
-    /// Keeps a connection whose client has gone, as after a change of the client's network, until `duration` has passed.
+    /// Keeps a connection whose client has gone, as after a change of the client's network, until `duration` has
+    /// passed.
     func strand(_ number: Int, for duration: Milliseconds) {
         cut(number, true)
         world.at(world.now + duration) { [self] in lose(number) }

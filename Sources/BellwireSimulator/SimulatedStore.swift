@@ -45,7 +45,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     var isShared: Bool { true }
 
     /// Runs an operation, with its delays and faults.
-    /// - Parameter server: the server of a cluster that runs the operation; nil for an operation at no particular server.
+    /// - Parameter server: the server of a cluster that runs the operation; nil for an operation at no particular
+    ///   server.
     func run<Value>(
         isWrite: Bool = true, at server: Int? = nil, _ body: () throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
@@ -243,8 +244,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         return outcome
     }
 
-    /// Takes the claims, and enters the call into users' lists. In a cluster each server does its part at another moment,
-    /// or fails alone; the record is written when all servers have done their parts.
+    /// Takes the claims, and enters the call into users' lists. In a cluster each server does its part at another
+    /// moment, or fails alone; the record is written when all servers have done their parts.
     private func takeClaims(of commit: Commit) async throws(StoreError) -> Bool {
         guard let cluster = world.cluster else {
             return try await run { () throws(StoreError) in store.takeClaims(of: commit) }

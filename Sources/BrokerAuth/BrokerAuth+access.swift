@@ -32,8 +32,8 @@ extension BrokerAuth {
         return false
     }
 
-    /// Returns the time when a device's token ends if `topic` is the device's presence topic, otherwise nil. The service
-    /// tells this time to the device (section 1).
+    /// Returns the time when a device's token ends if `topic` is the device's presence topic, otherwise nil. The
+    /// service tells this time to the device (section 1).
     package func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard let session = sessions[connection], isPresence(topic, of: session) else { return nil }
         return session.expiresAt
@@ -78,8 +78,8 @@ extension BrokerAuth {
         }
     }
 
-    /// Whether the topic may be the will topic of a server or coordinator that has tried the broker by `bellwire doctor`
-    /// and has left.
+    /// Whether the topic may be the will topic of a server or coordinator that has tried the broker by `bellwire
+    /// doctor` and has left.
     private func isExamination(_ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {
         session.hasLeft && session.device == nil && topic.starts(with: "\(topics.root)/doctor/".utf8)
     }

@@ -109,8 +109,8 @@ package struct AdminSettings: Equatable, Sendable {
 
 /// An order to all processes to log from a level on, until they restart.
 package struct LogLevelOrder: Equatable, Sendable {
-    /// The time of the order, in milliseconds since the epoch. The time tells a repeated order from the order before, so
-    /// that processes obey both.
+    /// The time of the order, in milliseconds since the epoch. The time tells a repeated order from the order before,
+    /// so that processes obey both.
     package let time: Milliseconds
     /// `debug`, `info`, `warning` or `error`.
     package let level: String
@@ -152,15 +152,15 @@ package protocol AdminStore: UserStore {
 
     func set(_ logLevel: LogLevelOrder) async throws(StoreError)
 
-    /// Returns devices that are online, in some order: at least those that were from the first page to the last. `place`
-    /// is nil for the first page, or the `next` of the page before. A page has about `limit` devices, and may have none
-    /// although further pages follow.
+    /// Returns devices that are online, in some order: at least those that were from the first page to the last.
+    /// `place` is nil for the first page, or the `next` of the page before. A page has about `limit` devices, and may
+    /// have none although further pages follow.
     func online(after place: String?, limit: Int) async throws(StoreError) -> DevicePage
 
     /// Returns calls that have a deadline, in some order: every live call has one, and so has an ended call until its
     /// devices know of the end. The pages have at least the calls that had a deadline from the first page to the last.
-    /// `place` is nil for the first page, or the `next` of the page before. A page has about `limit` calls, and may have
-    /// none although further pages follow.
+    /// `place` is nil for the first page, or the `next` of the page before. A page has about `limit` calls, and may
+    /// have none although further pages follow.
     func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage
 
     /// Adds an entry. An administrator's act follows only when its entry is written.

@@ -25,8 +25,8 @@ package protocol CallStore:
     /// How full the store is, as of some seconds ago; nil while unknown.
     var fill: StoreFill? { get }
 
-    /// Counts what is live in the whole deployment, from an index. A call of a coordinator that keeps no index is counted
-    /// when the number of its pending invitations changes.
+    /// Counts what is live in the whole deployment, from an index. A call of a coordinator that keeps no index is
+    /// counted when the number of its pending invitations changes.
     func liveCounts() async throws(StoreError) -> LiveCounts
 
     /// Removes some entries of the index that are out of date, since a process of an older version keeps no index. Each
@@ -74,9 +74,10 @@ package protocol RecordStore: StoreTime {
     /// After a throw, each commit may have been written or not. A caller that repeats the commits learns the result.
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written
 
-    /// Throws unless these records, as they were read, are as durable as a write of this store is. A record may tell a
-    /// write of another coordinator that no replica has yet: a response that rests on such a record alone, as that to a
-    /// repeated request, must wait for the replicas too.
+    /// Throws unless these records, as they were read, are as durable as a write of this store is. A record
+    /// that was read may contain another coordinator's write that no replica has yet. A response that rests on such a
+    /// record without a write of its own, such as the response to a repeated request, must therefore wait for the
+    /// replicas too.
     func confirm(_ ids: [RecordID]) async throws(StoreError)
 
     /// Returns the records whose deadline is at or before `moment`, the earliest first, without the records in

@@ -4,8 +4,8 @@ public import BellwireClient
 public struct BellwireConfiguration: Sendable {
     /// The broker's address: `mqtt://host[:port]`, or `mqtts://` for TLS.
     public var broker: String
-    /// The app's own MQTT client, instead of a connection to `broker`; nil for Bellwire's client. `BellwireTransport` says
-    /// what is expected of a transport.
+    /// The app's own MQTT client, instead of a connection to `broker`; nil for Bellwire's client. `BellwireTransport`
+    /// says what is expected of a transport.
     public var transport: (any BellwireTransport)?
     /// The id of this device among the user's devices: 1–64 of `A-Z a-z 0-9 . _ ~ -`. When nil, an id is made once for
     /// this installation, and kept (`DeviceID.ofThisInstallation`).

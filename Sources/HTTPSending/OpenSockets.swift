@@ -8,8 +8,8 @@ final class OpenSockets {
     /// Milliseconds.
     private static let patience: UInt32 = 5_000
 
-    /// Opens a socket; returns nil when the system opens no socket (`errno` says why). A shared connection ends when sent bytes stay
-    /// unacknowledged for too long, because other requests would meanwhile be sent on this connection.
+    /// Opens a socket; returns nil when the system opens no socket (`errno` says why). A shared connection ends when
+    /// sent bytes stay unacknowledged for too long, because other requests would meanwhile be sent on this connection.
     func open(_ family: Int32, _ kind: Int32, _ protocol: Int32, isShared: Bool) -> (descriptor: Int32, number: Int)? {
         let descriptor = socket(family, kind | Int32(SOCK_CLOEXEC.rawValue), `protocol`)
         guard descriptor >= 0 else { return nil }

@@ -72,7 +72,8 @@ extension HistoryChecker {
 
     // MARK: Glare
 
-    /// With `glare: merge`, an invite must not make a second call while a call of the invitee rings at the inviter alone.
+    /// While a call that Bob made rings at Alice and at nobody else, Alice's invite of Bob with `glare: merge` must not
+    /// make a second call.
     mutating func checkGlare(of call: CallHistory) {
         guard let made = call.latest?.call, let (_, invite) = call.invite, invite.glare == .merge,
             invite.invitees.count == 1, made.endReason != .cancelled || made.revision > 1

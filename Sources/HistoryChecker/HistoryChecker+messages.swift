@@ -20,8 +20,8 @@ struct MessageHistory {
     /// The final state that the sender was told first.
     var outcome: (state: MessageState, time: Int64, at: Int64)?
     var touchedAt: Int64
-    /// Whether the store has lost its latest writes since the message was sent. The service may then have forgotten the message and
-    /// sent the message again.
+    /// Whether the store has lost its latest writes since the message was sent. The service may then have forgotten the
+    /// message and sent the message again.
     var mayBeLost = false
 
     var expiresAt: Int64? { accepted.map { $0.time + Int64(request.ttl ?? 30) * 1000 } }

@@ -41,8 +41,8 @@ extension HistoryChecker {
         // revision is therefore the last revision that a device saw before `from`.
         guard let first = call.views.lastIndex(where: { $0.seenAt < from }) else { return nil }
         let end = call.views.firstIndex { $0.time > to + tolerances.clock } ?? call.views.count
-        // When a device saw a revision before `from` whose time is after `to`, the time is wrong, and another rule reports
-        // the fault.
+        // When a device saw a revision before `from` whose time is after `to`, the time is wrong, and another rule
+        // reports the fault.
         guard first < end else { return nil }
         // The service may have decided by a revision that no device saw, including a revision after the last seen
         // revision.

@@ -62,8 +62,8 @@ extension HistoryChecker {
         return request.success == nil && call.revision == 1
     }
 
-    /// Whether a session that began at `online` must be told of the call. The session need not be
-    /// told of a call that ended before the session began. If the session began while the call ended, either is correct.
+    /// Whether a session that began at `online` must be told of the call. The session need not be told of a call that
+    /// ended before the session began. If the session began while the call ended, either is correct.
     private func isOwed(_ call: CallSnapshot, since online: Int64) -> Bool {
         guard let endedAt = call.endedAt else { return call.createdAt + tolerances.disturbedTimer < now }
         return endedAt > online + tolerances.clock

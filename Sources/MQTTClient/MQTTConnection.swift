@@ -107,8 +107,8 @@ package final class MQTTConnection {
         // again.
         if reads || isReadable { try receive(stream, isReadable: isReadable) }
         try session.keepAlive(Self.now)
-        // Acknowledgments are sent with the next published messages, or by the next `poll`. Messages that had waited for
-        // the broker, and pings, are sent at once.
+        // Acknowledgments are sent with the next published messages, or by the next `poll` or `prepareToWait`.
+        // Messages that had waited for the broker, and pings, are sent at once.
         if session.isUrgent { try flush() }
         return session.takeMessages()
     }
@@ -276,8 +276,8 @@ package final class MQTTConnection {
 }
 
 extension MQTTSession.Configuration {
-    /// Reads the password from `file`, which holds a token. The file is read for each connection, since the token may be
-    /// replaced.
+    /// Reads the password from `file`, which holds a token. The file is read for each connection, since the token may
+    /// be replaced.
     package mutating func readToken(from file: String) throws(MQTTError) {
         guard let token = readSecret(file) else {
             throw MQTTError(kind: .refused, message: "no token can be read from \(file)")

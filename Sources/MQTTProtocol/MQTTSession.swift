@@ -3,8 +3,8 @@ import Basics
 /// The client's side of a connection to a broker of MQTT 5, as bytes in and bytes out: the session knows no socket and
 /// no clock. Times are milliseconds of a clock that never jumps; the owner passes them in.
 ///
-/// The owner appends received bytes to `input` and calls `take`, sends the bytes of `output`, and calls `keepAlive` about
-/// every second. A session is used once, by a single thread at a time.
+/// The owner appends received bytes to `input` and calls `take`, sends the bytes of `output`, and calls `keepAlive`
+/// about every second. A session is used once, by a single thread at a time.
 package final class MQTTSession {
     package struct Configuration: Sendable {
         package var broker: BrokerAddress
@@ -278,8 +278,8 @@ package final class MQTTSession {
     /// Whether a ping is under way.
     package var isAsking: Bool { asked != nil || isAboutToAsk }
 
-    /// Pings the broker now, unless a ping is under way: without an answer in time `keepAlive` throws. Returns whether a
-    /// ping was appended.
+    /// Pings the broker now, unless a ping is under way: without an answer in time `keepAlive` throws. Returns whether
+    /// a ping was appended.
     package func ask(_ now: Int64) -> Bool {
         guard state == .connected, !isAsking else { return false }
         lastSent = now

@@ -2,8 +2,9 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Registrations for pushes. A user's registrations are a hash. Each target belongs to a device, its owner. The owner is
-/// stored under the target's digest, and is written before the registration. A registration whose target has another owner, or no owner, does not count.
+/// Registrations for pushes. A user's registrations are a hash. Each target belongs to a device, its owner. The owner
+/// is stored under the target's digest, and is written before the registration. A registration whose target has another
+/// owner, or no owner, does not count.
 extension RedisCallStore {
     /// An ended registration: its name, its begin, and the digest of its target.
     private struct Ended {

@@ -41,8 +41,9 @@ extension RedisCallStore {
         return Written(outcomes: outcomes, answers: try answers(to: queries, in: replies[firstReading...]))
     }
 
-    /// Writes a key beside the records: `WAIT` counts the replicas that have the last write of this connection, and these
-    /// replicas then have all earlier writes to the server.
+    /// Writes a key in the partition of each record, because `WAIT`, which `session.run` adds, waits for this
+    /// connection's own writes. A replica that has this write also has all earlier writes to the same server, including
+    /// those of other coordinators.
     package func confirm(_ ids: [RecordID]) async throws(StoreError) {
         guard session.waitReplicas > 0 else { return }
         var pipeline = try session.pipeline()
@@ -325,7 +326,8 @@ extension RedisCallStore {
                 continue
             }
             for user in call.participants {
-                // Counting costs as much as the entry. The turn is random, so that no order of calls can keep a list long.
+                // Counting costs as much as the entry. The turn is random, so that no order of calls can keep a list
+                // long.
                 if Int.random(in: 0...historyPerUser / Bounds.historySlack, using: &lots) == 0 {
                     lists.append((user, pipeline.commands.count))
                     addCount(ofEnded: user, to: &pipeline)
@@ -353,8 +355,8 @@ extension RedisCallStore {
         let version: Int64
     }
 
-    /// Adds the commands that give claims up: for a bounded number of claims at a time, and for the claims of a tag in a
-    /// cluster, also behind a proxy that hides the cluster.
+    /// Adds the commands that give claims up: for a bounded number of claims at a time, and for the claims of a tag in
+    /// a cluster, also behind a proxy that hides the cluster.
     private func add(_ releases: [Release], to pipeline: inout RedisPipeline) {
         var rest = releases[...]
         while let first = rest.first {

@@ -24,7 +24,7 @@ package final class RedisCallStore: CallStore {
         static let countsPerTrip = 4
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
-        /// The life of a key that was written to learn of replicas, in milliseconds.
+        /// The life of the key that `confirm` writes, in milliseconds.
         static let confirmationLife = "60000"
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"

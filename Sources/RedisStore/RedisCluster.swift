@@ -16,7 +16,8 @@ final class RedisCluster: RedisLink {
         /// The bound on the time in which commands are sent again because slots are being moved or the cluster is down,
         /// in milliseconds.
         static let redirecting: Milliseconds = 1_000
-        /// The pause before commands are sent again whose slot no server takes now, in milliseconds.
+        /// The pause before commands are sent again that no server accepts now, because their slot is being moved or
+        /// the cluster is down, in milliseconds.
         static let pause: Milliseconds = 10
         /// The number of servers that are asked for the map of the slots.
         static let asked = 5

@@ -72,7 +72,8 @@ struct RedisClusterMap: Equatable {
     }
 }
 
-/// The order of a cluster to send a command again, to the same server or to another. The server has not done the command.
+/// The order of a cluster to send a command again, to the same server or to another. The server has not done the
+/// command.
 enum RedisRedirection: Equatable {
     /// The slot has another master, from now on.
     case moved(RedisSlot, RedisAddress.Server)
@@ -80,8 +81,8 @@ enum RedisRedirection: Equatable {
     case ask(RedisAddress.Server)
     /// The slot is being moved, and its keys are at two servers now.
     case tryAgain
-    /// The server knows no master of the slot, or too few masters: for some milliseconds while a replica is promoted, and
-    /// for as long as a master is missing.
+    /// The server knows no master of the slot, or sees too few masters. This lasts some milliseconds while a replica is
+    /// promoted, or else until the missing master is back.
     case clusterDown
     /// The server does not know the script.
     case loadScripts

@@ -9,8 +9,8 @@ enum RedisKeyKind: Equatable {
     case line(RecordID)
     /// A key whose value is read as a whole.
     case value
-    /// A key whose value says that others count: the owners of push targets, without whom a registration does not count,
-    /// and the index of the devices of a broker. These keys are read last.
+    /// A key whose value says that others count: the owners of push targets, without whom a registration does not
+    /// count, and the index of the devices of a broker. These keys are read last.
     case lateValue
     /// A key that running processes hold, an index that is made anew from the records, or an outbox key that is read in
     /// another way.

@@ -13,8 +13,8 @@ final class RedisSession: AnswersLater {
         /// The bound on connecting and on each reply. The bound is below the age of stale outbound messages, so that
         /// requests that waited for the store can still be answered `unavailable`.
         static let timeout = 400
-        /// The wait for replicas, in milliseconds, as long as too few replicas have the writes. A server without a replica
-        /// answers nothing else to this connection during the wait.
+        /// The wait for replicas, in milliseconds, as long as too few replicas have the writes. A server without a
+        /// replica answers nothing else to this connection during the wait.
         static let shortWait = 20
         /// Each check with this number waits as long as before for replicas to have the writes again: a replica may be
         /// slower than the short wait of the other checks.
@@ -66,13 +66,13 @@ final class RedisSession: AnswersLater {
     private var replicaChecks = 0
     /// The number of times that a request waited for Redis.
     private(set) var roundTrips = 0
-    /// The settings of the servers, by the servers' names. The settings stay unknown for a user without the permission to
-    /// read them.
+    /// The settings of the servers, by the servers' names. The settings stay unknown for a user without the permission
+    /// to read them.
     private var settings: [String: RedisSettings] = [:]
     private var nextSettings: Milliseconds = 0
 
-    /// Creates a session. The key `clockKey` holds the number of the store's format, and the correction of Redis's clock
-    /// on which the coordinators agree.
+    /// Creates a session. The key `clockKey` holds the number of the store's format, and the correction of Redis's
+    /// clock on which the coordinators agree.
     init(
         _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], deployment: RedisDeployment? = nil,
         machine: MachineClock = .system, connect: (() throws(StoreError) -> RedisConnection)? = nil

@@ -2,8 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Presence: a row for each device, and the sessions that are over. `online` is 0 for an offline device, 1 for an online
-/// device, and 2 for an online device whose broker is known. With 2, `session` is "broker session".
+/// Presence: a row for each device, and the sessions that are over. `online` is 0 for an offline device, 1 for an
+/// online device, and 2 for an online device whose broker is known. With 2, `session` is "broker session".
 extension SQLiteCallStore {
     func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
         try database.query(

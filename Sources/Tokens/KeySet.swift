@@ -87,8 +87,8 @@ package struct KeySet: Sendable {
     /// Adds a key that makes tokens from now on. Tokens of the other keys stay valid.
     package mutating func add(_ key: TokenKey) { keys.insert(key, at: 0) }
 
-    /// Adds keys that check tokens, behind the others, so that the signing key stays. Returns the keys that were added: a
-    /// key that the set has already is passed over.
+    /// Adds keys that check tokens, behind the others, so that the signing key stays. Returns the keys that were added:
+    /// a key that the set has already is passed over.
     /// - Throws: when another key of the set has the same name and kind.
     package mutating func append(_ others: [TokenKey]) throws(TokenError) -> [TokenKey] {
         var added: [TokenKey] = []
@@ -109,8 +109,8 @@ package struct KeySet: Sendable {
         return keys.count < count
     }
 
-    /// Adds a key that makes tokens from now on. Of the private keys so far, only the first `kept` of the set stay. Public
-    /// keys stay, since others sign with their private keys. Returns the removed keys.
+    /// Adds a key that makes tokens from now on. Of the private keys so far, only the first `kept` of the set stay.
+    /// Public keys stay, since others sign with their private keys. Returns the removed keys.
     package mutating func rotate(to key: TokenKey, keeping kept: Int) -> [TokenKey] {
         let removed = Array(keys.filter(\.isPrivate).dropFirst(kept))
         keys.removeAll { key in key.isPrivate && removed.contains { $0.key.isSame(as: key.key) } }

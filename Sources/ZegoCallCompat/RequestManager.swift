@@ -24,9 +24,10 @@ public class RequestManager: NSObject, RequestProtocol {
     ///
     /// `completion` gets nil, or the reason why there is no connection: `paramInvalid` when the configuration or the
     /// user id is not valid; `networkError` when broker and service were not reached within 10 s, or the broker refuses
-    /// the user; `tokenExpired` when the broker refuses a token that has ended. After nil the client connects
-    /// again by itself when the connection is lost, even after a later `connect` that fails. The client ends with
-    /// `disconnect`, with a `connect` for another user, and when another connection takes over the device id.
+    /// the user; `tokenExpired` when the broker refuses a token that has ended. After nil a lost connection is made
+    /// again without a call of the app, until one of these: `disconnect`; a `connect` with another user, broker, topics
+    /// or device, or with a token provider where there was none, or the reverse; another connection that takes over the
+    /// device id.
     ///
     /// `userName` is the name for the user's profile; an empty text leaves the profile unchanged.
     public static func connect(
@@ -41,10 +42,10 @@ public class RequestManager: NSObject, RequestProtocol {
 
     // MARK: Pushes
 
-    /// Sets the token of PushKit of this installation, or removes the token when `token` is empty: a sleeping phone then
-    /// is woken for calls (docs/push.md). May be called before or after `connect`; each connection registers the token,
-    /// and `disconnect` ends the registration. `isProduct` is false for builds from Xcode, whose tokens are those of
-    /// Apple's sandbox.
+    /// Sets the token of PushKit of this installation, or removes the token when `token` is empty: a sleeping phone
+    /// then is woken for calls (docs/push.md). May be called before or after `connect`; each connection registers the
+    /// token, and `disconnect` ends the registration. `isProduct` is false for builds from Xcode, whose tokens are
+    /// those of Apple's sandbox.
     public static func setVoipToken(_ token: Data, isProduct: Bool) {
         ZegoConnection.shared.set(.apnsVoIP, Array(token), isProduct)
     }

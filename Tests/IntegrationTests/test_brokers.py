@@ -284,7 +284,8 @@ def test_a_coordinator_that_alone_cannot_reach_a_broker_sends_through_another(tm
             late += time.monotonic() - began >= 0.8
         served = cut.metrics()["bellwire_calls_created_total"]
         assert 0 < served < 12, served
-        # A resend comes after a second; a busy machine may delay a call, but not all those that this coordinator serves.
+        # A resend comes after a second; a busy machine may delay a call, but not all those that this coordinator
+        # serves.
         assert late < served, (late, served)
         assert whole.metrics()["bellwire_messages_relayed_total"] >= served
     finally:

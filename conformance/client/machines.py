@@ -234,7 +234,8 @@ def kotlin_machines(broker: Broker) -> Machines:
     built = subprocess.run([_PROJECT / "scripts/kotlin", "--classpath"], capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise OSError(f"scripts/kotlin could not build the Kotlin SDK: {built.stderr[-2000:]}")
-    # Hundreds of devices, with three threads each. The JVM uses only its quick compiler, since the process does not live for long.
+    # Hundreds of devices, with three threads each. The JVM uses only its quick compiler, since the process does not
+    # live for long.
     command = [_tool("java"), "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", built.stdout.strip(), "org.bellwire.ConformanceDevicesKt"]
     return WiredMachines("the Kotlin SDK", broker, command)
 

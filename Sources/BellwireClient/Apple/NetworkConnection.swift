@@ -11,7 +11,8 @@ import Network
 final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable {
     typealias Explain = @Sendable (MQTTError) -> BellwireTransportError
 
-    /// The numbers of messages that wait to be sent, and the state of the connection, for threads other than `queue`.
+    /// The numbers of messages that wait to be sent or acknowledged, and the state of the connection, for code that
+    /// runs outside `queue`.
     private struct Outbox {
         var backlog = 0
         /// The messages that `queue` has not taken yet.
@@ -266,8 +267,8 @@ final class NetworkConnection: BellwireTransportConnection, @unchecked Sendable 
         }
     }
 
-    /// Sends DISCONNECT when the messages are sent, with QoS 1 acknowledged, and at `deadline` at the latest. Waits until
-    /// the broker closes the connection, and until `end` at the latest.
+    /// Sends DISCONNECT when the messages are sent, with QoS 1 acknowledged, and at `deadline` at the latest. Waits
+    /// until the broker closes the connection, and until `end` at the latest.
     private func finish(by deadline: DispatchTime, and end: DispatchTime) {
         guard !isOver else { return }
         guard session.backlog == 0 && session.output.isEmpty && !isSending || DispatchTime.now() >= deadline else {

@@ -16,8 +16,8 @@ extension ClientMachine {
     /// to be the same device would otherwise answer each other's welcomes without end.
     private static let correctionInterval: Int64 = 1000
 
-    /// The least time between two connections that are made because a session has ended, in milliseconds. Within this time
-    /// the device publishes its presence again, so that the service can answer before another connection is made.
+    /// The least time between two connections that are made because a session has ended, in milliseconds. Within this
+    /// time the device publishes its presence again, so that the service can answer before another connection is made.
     private static let sessionPause: Int64 = 8_000
 
     /// Notes that the broker accepted a connection. `session` is random and new with each connection.

@@ -78,8 +78,9 @@ extension CallMachine {
         endIfOver(cause: .timeout)
     }
 
-    /// Makes invitees without an ack `notYetReceived`, 5 s after the invitation by default (`--not-received-after`). The
-    /// other members get `call.userStateChanged`.
+    /// In a call with `notReceivedCheck`, moves invitees without an ack to `notYetReceived`. The time since the
+    /// invitation is the request's `notReceivedAfter`, otherwise `--not-received-after` (5 s by default). The other
+    /// members get `call.userStateChanged`.
     private mutating func invitationsNotReceived(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         for index in call.members.indices {

@@ -9,7 +9,8 @@ import Support
 /// More than 200 lines: everything that is sent to a broker or comes from it ends, or begins anew, with one connection.
 final class BrokerLink {
     private enum LinkBounds {
-        /// The bound on messages that are not sent yet, or, at QoS 1, not acknowledged; at the bound, outbound messages are dropped.
+        /// The bound on messages that are not sent yet, or, at QoS 1, not acknowledged; at the bound, outbound messages
+        /// are dropped.
         static let mostBacklog = 50_000
         /// The longest time between two looks at a quiet connection, which has to be kept alive, in milliseconds.
         static let longestQuiet: Int64 = 200
@@ -156,8 +157,8 @@ final class BrokerLink {
         "$share/\(configuration.group)/\(topics.relay(to: served))"
     }
 
-    /// Subscribes to messages that the coordinator can do without. A broker with the access rules of an older version may
-    /// refuse the subscription.
+    /// Subscribes to messages that the coordinator can do without. A broker with the access rules of an older version
+    /// may refuse the subscription.
     private func subscribeIfPermitted(_ filter: String) {
         perform { connection throws(MQTTError) in
             _ = try connection.subscribe(filter, qos: .atMostOnce, isOptional: true)
@@ -289,8 +290,9 @@ extension BrokerLink {
         }
     }
 
-    /// Chooses the QoS of the next message. A receipt is never sent again once the broker has acknowledged the receipt, so
-    /// each receipt has QoS 1. After a refusal the broker has to acknowledge each message, until the broker takes one.
+    /// Chooses the QoS of the next message. A receipt is never sent again once the broker has acknowledged the receipt,
+    /// so each receipt has QoS 1. After a refusal the broker has to acknowledge each message, until the broker takes
+    /// one.
     private func qos(of message: OutboundMessage, _ connection: MQTTConnection, _ now: Int64) -> QoS {
         let mustBeAcknowledged =
             configuration.publishQoS == .atLeastOnce || message.receiptOf != nil || connection.unauthorizedInARow > 0

@@ -13,7 +13,7 @@ struct Notices {
     /// logged once.
     private static let answeringBeforeTold: Int64 = 2_000
 
-    /// The log names the user who met limits most often once in this time, in milliseconds.
+    /// The log names a user at most once in this time, in milliseconds: the user who met limits most often.
     private static let limitedInterval: Int64 = 60_000
     /// The log names no user who met limits fewer times than this.
     private static let limitedTimes = 10

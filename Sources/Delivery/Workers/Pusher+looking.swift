@@ -31,7 +31,8 @@ extension Pusher {
     /// * The provider's access token has not come yet.
     /// * The settings do not fit the push. The timeline has `refused`.
     /// * Other processes serve the push's platform (`isOwedElsewhere`).
-    /// * Another worker holds the call, this worker holds as many calls as it may (`PushBounds.held`), or the store fails.
+    /// * Another worker holds the call, this worker holds as many calls as it may (`PushBounds.held`), or the store
+    ///   fails.
     ///
     /// The answer `gone` of a provider ends the registration (`Pusher+answers.swift`).
     func look(at call: LeasedCall) async throws(StoreError) {

@@ -17,8 +17,8 @@ final class Session: Sendable {
     /// The time limit for ending the registrations for pushes at a logout.
     static let unregisteringTime = Duration.seconds(2)
 
-    /// The time limit for quitting a call in which an earlier run of the app left this device. Such calls are quit before
-    /// a request that makes, accepts or joins another call.
+    /// The time limit for quitting a call in which an earlier run of the app left this device. Such calls are quit
+    /// before a request that makes, accepts or joins another call.
     static let quitTime = Duration.seconds(5)
 
     private struct State {
@@ -62,8 +62,8 @@ final class Session: Sendable {
 
     // MARK: Beginning and end
 
-    /// Logs in. `profile` is stored with the login. `done` is called once, before the app gets the notices that came during the
-    /// login.
+    /// Logs in. `profile` is stored with the login. `done` is called once. Notices that come during the
+    /// login are held until `done` was called with success; notices about the connection are not held.
     func start(_ profile: Request.UserUpdate?, done: @escaping @Sendable (Refusal?) -> Void) {
         client.observe { [weak self] in self?.received($0) }
         client.connect { [self] error in
@@ -177,8 +177,8 @@ final class Session: Sendable {
 
     // MARK: Requests
 
-    /// Sends a request about a call: `SignalingClient.perform` passes the request on to `ClientDriver.send`, and that to
-    /// `ClientMachine.send`. `done` is called once, before the notices that follow from the request.
+    /// Sends a request about a call: `SignalingClient.perform` passes the request on to `ClientDriver.send`, and that
+    /// to `ClientMachine.send`. `done` is called once, before the notices that follow from the request.
     func perform(
         _ body: Request.Body, done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
     ) {

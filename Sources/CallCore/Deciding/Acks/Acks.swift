@@ -2,9 +2,10 @@ import SignalingProtocol
 
 /// Acks of call events (docs/protocol.md, section 5).
 extension Deciding {
-    /// Decides an ack. A stale ack, of an earlier revision than the call's, changes no state beyond what that revision
-    /// did, and is kept only if it is newer than the device's last ack of the session. The device gets the latest
-    /// revision at once, unless limits hold the delivery back.
+    /// Decides an ack. A stale ack, of an earlier revision than the call's, still shows that the device has that
+    /// revision, so it can make the invitation `received`. Like any ack, it replaces the device's last ack only if its
+    /// session is another, or its revision is higher. The device gets the latest revision at once, unless limits hold
+    /// the delivery back.
     func decideAck(
         _ device: DeviceAddress, _ revision: Int, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(Undecided) {
@@ -62,9 +63,9 @@ extension Deciding {
         decision.astray.append(device)
     }
 
-    /// Whether a device with a stale ack gets its delivery at once. The delivery waits for the next resend within a second
-    /// of the last such answer about the call. The delivery also waits while the device is silent or has got its share
-    /// of bytes (`ResendPacing`), and while the device's user has got too many bytes.
+    /// Whether a device with a stale ack gets its delivery at once. The delivery waits for the next resend within a
+    /// second of the last such answer about the call. The delivery also waits while the device is silent or has got its
+    /// share of bytes (`ResendPacing`), and while the device's user has got too many bytes.
     private func getsDeliveryAtOnce(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
         // On a slow line, the ack comes late, and the newer event is already on its way.
         let candidate = ResendPacing.Candidate(

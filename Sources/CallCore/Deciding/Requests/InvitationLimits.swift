@@ -148,8 +148,8 @@ extension ServiceSettings {
 }
 
 extension Decision {
-    /// Removes the tokens that were reserved for the users in `invitees`, who are not invited after all. The first `count`
-    /// reservations stay.
+    /// Removes the tokens that were reserved for the users in `invitees`, who are not invited after all. The first
+    /// `count` reservations stay.
     mutating func giveBack(butFor count: Int, invitees: [UserID]) {
         guard !invitees.isEmpty else { return }
         let kept = reserved[count...].filter { key in

@@ -1,13 +1,13 @@
 import { type Action, type State, clamp } from "./state.js";
 
 /*
- * A broker that answers pings may deliver nothing to this device. The device then leaves its connection (docs/protocol.md,
- * section 1, Several brokers).
+ * A broker that answers pings may deliver nothing to this device. The device then leaves its connection
+ * (docs/protocol.md, section 1, Several brokers).
  */
 
 /**
- * The wait for a message, in milliseconds. The wait doubles with each further connection that is left, since all brokers
- * are silent while no coordinator serves.
+ * The wait for a message, in milliseconds. The wait doubles with each further connection that is left, because another
+ * broker does not help while no coordinator serves: all brokers are silent then.
  */
 const firstWait = 8_000;
 const longestWait = 64_000;

@@ -187,8 +187,8 @@ export interface State {
   lastSessionRenewal: number | undefined;
 
   /**
-   * The time at which the device sent the first request or presence after which no message has come; undefined when
-   * there is none.
+   * The time at which the device sent, on this connection, the first request or presence after which no message has
+   * come; undefined when there is none.
    */
   silentSince: number | undefined;
   /** The number of connections in a row that were left because no message came. */

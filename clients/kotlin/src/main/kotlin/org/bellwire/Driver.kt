@@ -190,8 +190,8 @@ internal class Driver(
      */
     fun networkChanged() {
         if (isStopped) return
-        // The loop's timers may have stood still while the device slept, so the clock decides whether the question to the
-        // token provider is over.
+        // The loop's timers may have stood still while the device slept, so the clock decides whether the question to
+        // the token provider is over.
         asked?.takeIf { it.until <= loop.now }?.let(::giveUp)
         // A question that began over the former network may hang: the last token opens the connection at once.
         if (connection == null && token != null) asked?.let(::giveUp)

@@ -70,8 +70,9 @@ class ClientTest {
     private fun event(name: String, revision: Int, call: String) =
         receive("""{"type":"event","event":"$name","revision":$revision,"time":$revision,"callID":"c","changes":[],"call":$call}""")
 
-    /** The broker does not deliver a request whose failure the app was told of. */
-    /** Lets time pass in which the broker delivers messages, so that the client stays at this broker. */
+    /**
+     * Lets time pass in which no request is answered. Welcomes arrive meanwhile, so that the client stays at this broker.
+     */
     private fun passWithoutResponse(milliseconds: Long) {
         for (begin in 0 until milliseconds step 7_000) {
             loop.pass(minOf(7_000, milliseconds - begin))
@@ -93,6 +94,7 @@ class ClientTest {
         assertFalse(asking.isCompleted)
     }
 
+    /** The broker does not deliver a request whose failure the app was told of. */
     @Test
     fun aBrokerKeepsARequestUntilItsTimeLimit() {
         val client = connected()

@@ -213,7 +213,10 @@ internal class MachineState(val user: String, val device: String, val configurat
     /** The time of the last reconnect because of a session that was over. */
     var lastSessionRenewal: Long? = null
 
-    /** The time at which the device sent the first request or presence after which no message has come, or null. */
+    /**
+     * The time at which the device sent, on this connection, the first request or presence after which no message has
+     * come; null when there is none.
+     */
     var silentSince: Long? = null
 
     /** The number of connections in a row that were left because no message came. */

@@ -6,15 +6,15 @@ package org.bellwire.machine
  */
 
 /**
- * The wait for a message, in milliseconds. The wait doubles with each further connection that is left, since all
- * brokers are silent while no coordinator serves.
+ * The wait for a message, in milliseconds. The wait doubles with each further connection that is left, up to 64 s,
+ * because another broker does not help while no coordinator serves: all brokers are silent then.
  */
 private const val FIRST_WAIT = 8_000L
-private const val DOUBLINGS = 3
+private const val LONGEST_WAIT = 64_000L
 
 /** The time at which to leave the connection. */
 internal val MachineState.silenceDeadline: Long?
-    get() = silentSince?.let { it + (FIRST_WAIT shl minOf(leftInSilence, DOUBLINGS)) }
+    get() = silentSince?.let { it + (FIRST_WAIT shl minOf(leftInSilence, 32)).coerceAtMost(LONGEST_WAIT) }
 
 /** The device has sent a request or presence, which the service answers. */
 internal fun MachineState.awaitAnswer(now: Long) {
