@@ -44,6 +44,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
 
     var isShared: Bool { true }
 
+    var waitsForReplicas: Bool { world.plan.commitsInSteps }
+
     /// Runs an operation, with its delays and faults.
     /// - Parameter server: the server of a cluster that runs the operation; nil for an operation at no particular
     ///   server.
@@ -193,8 +195,6 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         }
         return answers.map { $0! }
     }
-
-    func confirm(_ ids: [RecordID]) {}
 
     /// Writes the commits one after the other, as Redis executes a pipeline: a crash may leave a part of the commits
     /// done.

@@ -36,6 +36,10 @@ package protocol CallStore:
     /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }
 
+    /// Whether a commit waits for replicas. A record that was read may then contain another coordinator's write that no
+    /// replica has yet, so a response that tells of an earlier change needs a commit too.
+    var waitsForReplicas: Bool { get }
+
     /// The number of times since the start that this process has waited for an answer of the store.
     var roundTrips: Int { get }
 }
@@ -73,12 +77,6 @@ package protocol RecordStore: StoreTime {
     ///
     /// After a throw, each commit may have been written or not. A caller that repeats the commits learns the result.
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written
-
-    /// Throws unless these records, as they were read, are as durable as a write of this store is. A record
-    /// that was read may contain another coordinator's write that no replica has yet. A response that rests on such a
-    /// record without a write of its own, such as the response to a repeated request, must therefore wait for the
-    /// replicas too.
-    func confirm(_ ids: [RecordID]) async throws(StoreError)
 
     /// Returns the records whose deadline is at or before `moment`, the earliest first, without the records in
     /// `besides`, which are set aside because they cannot be served.
@@ -185,6 +183,7 @@ extension UserStore {
 
 extension CallStore {
     package var isShared: Bool { false }
+    package var waitsForReplicas: Bool { false }
     package var version: String? { nil }
     package var durability: String? { nil }
     package var hazards: [StoreHazard] { [] }

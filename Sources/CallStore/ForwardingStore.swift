@@ -49,6 +49,7 @@ extension ForwardingStore {
     package var hazards: [StoreHazard] { store.hazards }
     package var fill: StoreFill? { store.fill }
     package var isShared: Bool { store.isShared }
+    package var waitsForReplicas: Bool { store.waitsForReplicas }
     package var roundTrips: Int { store.roundTrips }
     package var time: Milliseconds? { store.time }
     package var clockSkew: Milliseconds { store.clockSkew }
@@ -69,10 +70,6 @@ extension ForwardingStore {
 
     package func read(_ queries: [Query]) async throws(StoreError) -> [QueryAnswer] {
         try await around(.read) { () async throws(StoreError) in try await store.read(queries) }
-    }
-
-    package func confirm(_ ids: [RecordID]) async throws(StoreError) {
-        try await around(.write) { () async throws(StoreError) in try await store.confirm(ids) }
     }
 
     package func write(

@@ -125,8 +125,6 @@ package final class MemoryCallStore: CallStore {
         }
     }
 
-    package func confirm(_ ids: [RecordID]) {}
-
     package func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) -> Written {
         let outcomes = commit(commits)
         note(notes)

@@ -105,9 +105,11 @@ extension RedisCallStore {
         addMembership(of: block, to: &look)
         look.command("SCARD", 1) { $0.add(key(block.user, "blocked")) }
         let replies = try await session.run(look)
-        guard try (replies[0].number() == 1) != isBlocked else { return true }
+        let isNew = try (replies[0].number() == 1) != isBlocked
+        // The earlier write may have reached no replica, so it is repeated where writes wait for replicas.
+        guard isNew || waitsForReplicas else { return true }
         // Two blocks that are added at the same instant may exceed the bound by 1, without harm.
-        if isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
+        if isNew, isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
         var pipeline = try session.pipeline()
         // The reverse entry exists for as long as the block, even when a coordinator dies in between.
         let lists = [(key(block.blocked, "blockedBy"), block.user), (key(block.user, "blocked"), block.blocked)]

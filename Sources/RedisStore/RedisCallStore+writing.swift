@@ -41,23 +41,6 @@ extension RedisCallStore {
         return Written(outcomes: outcomes, answers: try answers(to: queries, in: replies[firstReading...]))
     }
 
-    /// Writes a key in the partition of each record, because `WAIT`, which `session.run` adds, waits for this
-    /// connection's own writes. A replica that has this write also has all earlier writes to the same server, including
-    /// those of other coordinators.
-    package func confirm(_ ids: [RecordID]) async throws(StoreError) {
-        guard session.waitReplicas > 0 else { return }
-        var pipeline = try session.pipeline()
-        for partition in Set(ids.map(partition(of:))).sorted() {
-            pipeline.command("SET", 4) {
-                $0.add(key(in: partition, "confirmed"))
-                $0.add("")
-                $0.add("PX")
-                $0.add(Bounds.confirmationLife)
-            }
-        }
-        _ = try await session.run(pipeline, isWrite: true)
-    }
-
     private func outcome(
         _ reply: RedisReply, of id: RecordID, sentAt before: Milliseconds
     ) throws(StoreError) -> CommitOutcome {

@@ -24,8 +24,6 @@ package final class RedisCallStore: CallStore {
         static let countsPerTrip = 4
         /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
-        /// The life of the key that `confirm` writes, in milliseconds.
-        static let confirmationLife = "60000"
         /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"
         /// A user's list is trimmed when the list is longer than the bound by a tenth, and not at each call end. At the
@@ -135,6 +133,8 @@ package final class RedisCallStore: CallStore {
     package var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }
 
     package var isShared: Bool { true }
+
+    package var waitsForReplicas: Bool { session.waitReplicas > 0 }
 
     package var roundTrips: Int { session.roundTrips }
 

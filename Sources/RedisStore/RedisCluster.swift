@@ -13,9 +13,11 @@ import Support
 /// When a connection to a master breaks, the whole link fails: the next link begins with a new map of the slots.
 final class RedisCluster: RedisLink {
     private enum Bounds {
-        /// The bound on the time in which commands are sent again because slots are being moved or the cluster is down,
-        /// in milliseconds.
+        /// The bound on the time in which commands are sent again because slots are being moved, in milliseconds.
         static let redirecting: Milliseconds = 1_000
+        /// The same because the cluster is down. The time is shorter than the difference from its clock at which a server
+        /// refuses the time of a command.
+        static let down: Milliseconds = 400
         /// The pause before commands are sent again that no server accepts now, because their slot is being moved or
         /// the cluster is down, in milliseconds.
         static let pause: Milliseconds = 10
@@ -385,9 +387,11 @@ final class RedisCluster: RedisLink {
         }
         guard !run.again.isEmpty else { return sendStage(of: run) }
         let now = SystemClock.boot.milliseconds
-        guard now < run.exchange.deadline else {
+        if let downCluster = run.downCluster, now >= run.exchange.deadline - Bounds.redirecting + Bounds.down {
             // The next link may find other servers, in the larger part of a divided cluster.
-            if let downCluster = run.downCluster { return fail(StoreError(.unreachable, downCluster)) }
+            return fail(StoreError(.unreachable, downCluster))
+        }
+        guard now < run.exchange.deadline else {
             runs.removeAll { $0 === run }
             return run.exchange.finish(
                 .failure(StoreError(.unreachable, "\(address): slots are being moved for too long")))

@@ -42,7 +42,7 @@ enum RedisKeyKind: Equatable {
             guard let colon = rest.firstIndex(of: ":"), rest[colon...].hasPrefix(":line:") else { return .skipped }
             return RecordID(String(rest[colon...].dropFirst(6))).map { .line($0) } ?? .skipped
         }
-        if ["due", "live", "online", "confirmed"].contains(key) { return .skipped }
+        if ["due", "live", "online"].contains(key) { return .skipped }
         if key.hasPrefix("push:") || key.hasPrefix("worker:") { return .skipped }
         return .value
     }

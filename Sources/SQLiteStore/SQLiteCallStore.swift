@@ -150,9 +150,6 @@ package final class SQLiteCallStore: CallStore {
         }
     }
 
-    /// Does nothing: a record that can be read was written to the file.
-    package func confirm(_ ids: [RecordID]) {}
-
     package func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) throws(StoreError) -> Written {
         guard !commits.isEmpty || !notes.isEmpty else { return Written(outcomes: [], answers: try read(queries)) }
         return try database.transaction { () throws(StoreError) in

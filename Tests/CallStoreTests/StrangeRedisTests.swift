@@ -110,17 +110,6 @@ import Testing
         }
     }
 
-    /// A record that another coordinator wrote may not be at a replica yet.
-    @Test(arguments: [(1, 0, false), (1, 1, true), (0, 0, true)])
-    func aRecordThatWasReadIsConfirmedByReplicas(needed: Int, reached: Int, counts: Bool) {
-        // Without replicas to wait for, no command is sent, and no reply is needed.
-        let replies = needed == 0 ? [] : utf8("+OK\r\n:\(reached)\r\n")
-        let result = Result {
-            try ScriptedRedis.answering(replies, waitReplicas: needed) { try $0.confirm([.call(CallID("a")!)]) }
-        }
-        #expect(((try? result.get()) != nil) == counts)
-    }
-
     /// The scripts were forgotten, and loaded again: the note that is repeated needs its replica like any other.
     @Test(arguments: [(0, false), (1, true)])
     func aRepeatedWriteIsJudgedByItsOwnReplicas(reached: Int, counts: Bool) throws {

@@ -6,7 +6,7 @@ import SignalingProtocol
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, report, clean
-        case history, messages, profiles, update, trace, timeline, charge, tidy, confirm
+        case history, messages, profiles, update, trace, timeline, charge, tidy
     }
 
     private let store: any CallStore
@@ -23,6 +23,7 @@ final class FaultyStore: CallStore {
     var isHeld = false
     private var held: [UnsafeContinuation<Void, Never>] = []
     var isShared = false
+    var waitsForReplicas = false
     var answersAtOnce = false
     /// Called before every operation.
     var beforeOperation: ((Operation) -> Void)?
@@ -141,11 +142,6 @@ final class FaultyStore: CallStore {
             try await store.note(notes)
         }
         return Written(outcomes: outcomes, answers: queries.isEmpty ? [] : try? await read(queries))
-    }
-
-    func confirm(_ ids: [RecordID]) async throws(StoreError) {
-        try await pass(.confirm)
-        try await store.confirm(ids)
     }
 
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {

@@ -294,8 +294,9 @@ struct MessageTests {
         front?.failing = []
         #expect(send(alice) == "m sent")
         #expect(alice.receipts.map(\.state) == [.delivered])
-        // A repeated request needs no commit, but its record must be at the replicas.
-        front?.failing = [.confirm]
+        // Where commits wait for replicas, the response to a repeated request needs a commit.
+        front?.waitsForReplicas = true
+        front?.failing = [.commit]
         #expect(send(alice) == "unavailable")
         front?.failing = []
         #expect(send(alice) == "m delivered")

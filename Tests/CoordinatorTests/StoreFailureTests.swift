@@ -37,13 +37,22 @@ struct StoreFailureTests {
         #expect(bob.names == [.invited])
     }
 
-    /// The record may be a write of another coordinator that no replica has yet.
-    @Test func aRepeatedRequestIsAnsweredWhenTheStoreConfirmsItsRecord() {
+    /// The record may be a write of another coordinator that no replica has yet, so the response needs a commit.
+    @Test func aRepeatedRequestIsCommittedWhereCommitsWaitForReplicas() {
         #expect(alice.invite("bob", id: id)?.success != nil)
-        store.failing = [.confirm]
+        let commits = store.commits
+        #expect(alice.invite("bob", id: id)?.success != nil)
+        #expect(store.commits == commits)
+        store.waitsForReplicas = true
+        store.failing = [.commit]
         #expect(alice.invite("bob", id: id)?.code == .unavailable)
         store.failing = []
-        #expect(alice.invite("bob", id: id)?.success != nil)
+        let revision = world.stored(callID)?.revision
+        #expect(alice.invite("bob", id: id)?.call?.revision == revision)
+        #expect(store.commits == commits + 1)
+        // A request that only reads waits for nothing.
+        store.failing = [.commit]
+        #expect(alice.get()?.success != nil)
     }
 
     @Test func withoutAClockARequestIsAnsweredUnavailable() {

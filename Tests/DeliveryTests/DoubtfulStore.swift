@@ -65,8 +65,6 @@ final class DoubtfulStore: OutboxStore, PushStore {
 
     func now() async throws(StoreError) -> Milliseconds { store.now() }
 
-    func confirm(_ ids: [RecordID]) { store.confirm(ids) }
-
     func write(_ commits: [Commit], _ notes: [Note], thenRead queries: [Query]) async throws(StoreError) -> Written {
         store.write(commits, notes, thenRead: queries)
     }

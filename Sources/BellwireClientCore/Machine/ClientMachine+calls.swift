@@ -24,6 +24,7 @@ extension ClientMachine {
 
     /// Acks an event that this version cannot read, so that the service does not resend the event.
     package mutating func receivedUnknownEvent(_ callID: CallID, revision: Int, now: Int64) -> [Action] {
+        silence = SilenceWatch()
         let had = knownCall(callID)?.revision ?? 0
         return [.publish(.ackCall(callID, revision: max(revision, had, 0)))]
     }

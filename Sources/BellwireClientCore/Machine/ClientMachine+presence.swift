@@ -28,7 +28,7 @@ extension ClientMachine {
         connection += 1
         heldCalls = [:]
         link = .connected(session: session)
-        silence.since = nil
+        silence.restart()
         ownSessions.append(session)
         ownSessions.removeFirst(max(0, ownSessions.count - Self.sessionsRemembered))
         return actions
@@ -85,7 +85,7 @@ extension ClientMachine {
 
     private mutating func publishPresence(now: Int64) -> [Action] {
         guard case .subscribed(let session) = link, configuration.publishesPresence else { return [] }
-        awaitsAnswer(now: now)
+        awaitsWelcome(now: now)
         presence.sends += 1
         presence.next = now + Backoff.resends.wait(after: presence.sends)
         return [.publishPresence(PresenceMessage(.online, session: session))]

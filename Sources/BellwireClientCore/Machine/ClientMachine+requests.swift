@@ -45,7 +45,7 @@ extension ClientMachine {
         }
         pending[index].stage = .sending(sends: 1, nextSend: now + Backoff.resends.wait(after: 1))
         takePlace(at: index)
-        awaitsAnswer(now: now)
+        awaitsResponse(now: now)
         return [.publish(.request(pending[index].request))]
     }
 
@@ -71,7 +71,7 @@ extension ClientMachine {
         for index in pending.indices {
             guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }
             pending[index].stage = .sending(sends: sends + 1, nextSend: now + Backoff.resends.wait(after: sends + 1))
-            awaitsAnswer(now: now)
+            awaitsResponse(now: now)
             actions.append(.publish(.request(pending[index].request)))
         }
         return actions

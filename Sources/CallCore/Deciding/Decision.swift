@@ -61,6 +61,8 @@ package struct Decision: ~Copyable {
     /// The candidates that are resent and the candidates that are held back, for the pacing of each device.
     package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
+    /// Whether a response says that a change was made, by this request or by an earlier one.
+    package var tellsOfChange = false
     /// Whether the record is due and cannot be read, so that the sweep must set the record aside.
     package var isUnreadable = false
     /// Whether the call must enter the queue of pushes, even without another change.
@@ -121,14 +123,6 @@ package struct Reply {
     package let path: ReplyPath
     package var isOfRingCheck = false
     package var media = MediaPart.none
-
-    /// Whether the device learns that its request was served.
-    package var isSuccess: Bool {
-        switch content {
-        case .response(_, .success), .response(_, .answer): true
-        case .response(_, .failure), .error: false
-        }
-    }
 }
 
 /// The first ack of a device for a call that rings its user.

@@ -6,11 +6,17 @@ package struct Writing {
     let now: Milliseconds
     /// All webhook endpoints.
     let endpoints: [KeptEndpoint]
+    /// Whether commits wait for replicas. An unchanged record of which a response tells is then written again, so that
+    /// the response waits too: the record may be another coordinator's write that no replica has yet.
+    let isForReplicas: Bool
 
-    package init(settings: ServiceSettings, now: Milliseconds, endpoints: [KeptEndpoint]) {
+    package init(
+        settings: ServiceSettings, now: Milliseconds, endpoints: [KeptEndpoint], isForReplicas: Bool = false
+    ) {
         self.settings = settings
         self.now = now
         self.endpoints = endpoints
+        self.isForReplicas = isForReplicas
     }
 
     /// Returns a commit that is valid only for a limited time after the decision.
@@ -33,7 +39,7 @@ package struct Writing {
         // Each access to a property of `decision` would copy the call, so `before` and `call` are read only once.
         let before = decision.subject.before
         let call = machine.call
-        guard call != before || decision.asksForPushes else { return nil }
+        guard call != before || decision.asksForPushes || isForReplicas && decision.tellsOfChange else { return nil }
         var commit = commit(
             .call(call.callID), record: .call(call), expected: decision.subject.version, deadline: machine.nextDeadline,
             expiresAt: call.endedAt.map { $0 + settings.historyRetention })

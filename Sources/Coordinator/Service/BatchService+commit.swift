@@ -10,7 +10,7 @@ extension BatchService {
         var first: [Note] = []
         for decided in decisions { first += decided.decision.firstNotes }
         if !first.isEmpty { try await store.note(first) }
-        let writing = Writing(settings: settings, now: now, endpoints: try await context.endpoints())
+        let writing = try await writing()
         // The alias of a glare merge is written first: an early cancel of the inviter's own call id then either finds
         // the alias or is found by this commit.
         try await writeAliases(of: decisions, writing)
@@ -18,7 +18,6 @@ extension BatchService {
         var commits: [Commit] = []
         var notes: [Note] = []
         var told: [UserID] = []
-        var confirmed: [RecordID] = []
         for decided in decisions where !decided.isLost {
             if let commit = writing.commit(of: decided.decision, callID: decided.work.id) {
                 decided.written = (commit.id, commit.deadline, commit.outboxEntries?.approximateBytes ?? 0)
@@ -26,16 +25,12 @@ extension BatchService {
                 commits.append(commit)
             } else {
                 notes += decided.decision.subject.notes
-                if decided.decision.replies.contains(where: \.isSuccess) {
-                    confirmed.append(.call(decided.decision.call?.callID ?? decided.work.id))
-                }
             }
             told += decided.decision.told
         }
         // Presence is read after the commit. A device that comes online writes its presence before reading its calls,
         // so that at least the device or the coordinator sees the other side's write.
         told = told.unique
-        if !confirmed.isEmpty { try await store.confirm(confirmed) }
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
             let written = try await store.write(commits, notes, thenRead: told.map(Query.devices))
@@ -47,6 +42,11 @@ extension BatchService {
         context.health.answered(isWrite: !commits.isEmpty)
         for (user, devices) in presence ?? [:] { learn(devices, of: user) }
         return presence
+    }
+
+    func writing() async throws(StoreError) -> Writing {
+        let endpoints = try await context.endpoints()
+        return Writing(settings: settings, now: now, endpoints: endpoints, isForReplicas: store.waitsForReplicas)
     }
 
     private func writeAliases(of decisions: [Decided], _ writing: Writing) async throws(StoreError) {

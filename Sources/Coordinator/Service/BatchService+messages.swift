@@ -37,13 +37,9 @@ extension BatchService {
             context.budgets.pace(decision.sentAgain, decision.heldBack, now: now)
             decisions.append(decision)
         }
-        let writing = Writing(settings: settings, now: now, endpoints: try await context.endpoints())
+        let writing = try await writing()
         let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
         let changed = commits.indices.filter { commits[$0] != nil }
-        let confirmed = works.indices.filter {
-            commits[$0] == nil && decisions[$0].replies.contains(where: \.isSuccess)
-        }
-        if !confirmed.isEmpty { try await store.confirm(confirmed.map { works[$0].id }) }
         let written = try await changed.isEmpty ? [] : write(commits.compactMap(\.self))
         context.health.answered(isWrite: !changed.isEmpty)
         let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))

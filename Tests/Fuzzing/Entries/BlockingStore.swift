@@ -65,10 +65,6 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.write(commits, notes, thenRead: queries) }
     }
 
-    package func confirm(_ ids: [RecordID]) throws(StoreError) {
-        try wait { store throws(StoreError) in try await store.confirm(ids) }
-    }
-
     package func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
         try wait { store throws(StoreError) in try await store.commit(commits) }
     }

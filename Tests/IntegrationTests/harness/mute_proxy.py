@@ -16,6 +16,7 @@ class MuteProxy:
     def __init__(self, broker_port: int) -> None:
         self.port = free_port()
         self.is_mute = False
+        self.connections = 0
         self.delivered = 0
         """The PUBLISH packets that were passed on to clients."""
         self._broker_port = broker_port
@@ -31,6 +32,7 @@ class MuteProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             broker = socket.create_connection(("127.0.0.1", self._broker_port))
             for end in (client, broker):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

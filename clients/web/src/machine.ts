@@ -37,7 +37,7 @@ export class ClientMachine {
       user, device, configuration: settings,
       link: "offline", session: "", ownSessions: [], connection: 0, isOnline: false,
       presenceSends: 0, isAwaitingWelcome: false, nextPresence: undefined,
-      lastCorrection: undefined, lastSessionRenewal: undefined, silentSince: undefined, leftInSilence: 0,
+      lastCorrection: undefined, lastSessionRenewal: undefined, silentSince: {}, leftInSilence: 0,
       tokenRenewal: undefined, isRenewing: false,
       heartbeatInterval: 20_000, pending: [], calls: [], heldCalls: new Map(),
       nextSignal: new Map(), waitingSignals: [], signalStreams: new OrderedStreams(signalBounds),

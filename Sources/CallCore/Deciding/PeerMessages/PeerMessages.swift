@@ -14,6 +14,8 @@ package struct MessageDecision {
     package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var needsReceipt = false
+    /// Whether a response says that the message was taken, by this request or by an earlier one.
+    package var tellsOfChange = false
     package var counts = Counts()
     /// Whether the record is due and cannot be read, so that the sweep must set the record aside.
     package var isUnreadable = false
@@ -71,6 +73,7 @@ extension Deciding {
                 return
             }
             reply(received, .answer(answer(known)), &decision)
+            decision.tellsOfChange = true
             return
         }
         guard case .message(let messageID, let user) = id else { return }
@@ -184,7 +187,9 @@ extension [Query] {
 extension Writing {
     /// Returns the commit of a decision; nil for a message without a change.
     package func commit(of decision: MessageDecision, _ id: RecordID) -> Commit? {
-        guard let message = decision.message, message != decision.before else { return nil }
+        guard let message = decision.message,
+            message != decision.before || isForReplicas && decision.tellsOfChange
+        else { return nil }
         var commit = commit(
             id, record: .message(message), expected: decision.version, deadline: message.nextDeadline,
             expiresAt: message.finishedAt.map { $0 + settings.messageMemory })

@@ -32,6 +32,7 @@ extension Deciding {
         }
         if let outcome = knownOutcome(of: received, decision) {
             reply(received, outcome, &decision)
+            decision.tellsOfChange = true
             return
         }
         let (reserved, rings) = (decision.reserved.count, decision.rings.count)
@@ -41,6 +42,7 @@ extension Deciding {
             heard(received.device, &decision)
             if decision.isVisiblyChanged { noteActing(received.device, &decision) }
             reply(received, outcome, &decision)
+            if received.request.body.changesCall { decision.tellsOfChange = true }
         } catch let error as SignalingError {
             decision.reserved.removeSubrange(reserved...)
             decision.rings.removeSubrange(rings...)

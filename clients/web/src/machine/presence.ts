@@ -39,7 +39,7 @@ export function connected(state: State, session: string): Action[] {
   state.connection += 1;
   state.heldCalls.clear();
   state.link = "connected";
-  state.silentSince = undefined;
+  state.silentSince = {};
   state.session = session;
   state.ownSessions.push(session);
   if (state.ownSessions.length > sessionsRemembered) state.ownSessions.shift();
@@ -108,7 +108,7 @@ export function presenceDue(state: State, now: number): Action[] {
 }
 
 function publishPresence(state: State, now: number): Action[] {
-  awaitAnswer(state, now);
+  awaitAnswer(state, "presence", now);
   state.presenceSends += 1;
   state.nextPresence = now + resendDelay(state.presenceSends);
   return [{ act: "publishPresence", message: { online: true, session: state.session } }];

@@ -62,7 +62,7 @@ function start(state: State, entry: PendingRequest, now: number): Action[] {
   [entry.sends, entry.nextSend] = state.link === "subscribed" ? [1, now + resendDelay(1)] : [0, now];
   if (entry.sends === 0) return [];
   takePlace(state, entry);
-  awaitAnswer(state, now);
+  awaitAnswer(state, "request", now);
   return [publish(entry.request)];
 }
 
@@ -85,7 +85,7 @@ export function requestsDue(state: State, now: number): Action[] {
     if (entry.stage !== "sending" || entry.nextSend > now) continue;
     entry.sends += 1;
     entry.nextSend = now + resendDelay(entry.sends);
-    awaitAnswer(state, now);
+    awaitAnswer(state, "request", now);
     actions.push(publish(entry.request));
   }
   return actions;

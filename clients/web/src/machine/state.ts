@@ -187,10 +187,10 @@ export interface State {
   lastSessionRenewal: number | undefined;
 
   /**
-   * The time at which the device sent, on this connection, the first request or presence after which no message has
-   * come; undefined when there is none.
+   * The times at which the device sent, on this connection, the first request and the first presence after which no
+   * message has come; undefined when there is none.
    */
-  silentSince: number | undefined;
+  silentSince: { request?: number; presence?: number };
   /** The number of connections in a row that were left because no message came. */
   leftInSilence: number;
 

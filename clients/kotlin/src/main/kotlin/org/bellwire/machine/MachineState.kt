@@ -214,10 +214,13 @@ internal class MachineState(val user: String, val device: String, val configurat
     var lastSessionRenewal: Long? = null
 
     /**
-     * The time at which the device sent, on this connection, the first request or presence after which no message has
-     * come; null when there is none.
+     * The time at which the device sent, on this connection, the first request after which no message has come; null
+     * when there is none.
      */
-    var silentSince: Long? = null
+    var requestedAt: Long? = null
+
+    /** The same of presence. */
+    var presenceSentAt: Long? = null
 
     /** The number of connections in a row that were left because no message came. */
     var leftInSilence = 0

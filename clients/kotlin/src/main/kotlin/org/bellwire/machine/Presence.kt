@@ -34,7 +34,7 @@ internal fun MachineState.connected(session: String): List<Action> {
     connection += 1
     heldCalls.clear()
     link = Link.CONNECTED
-    silentSince = null
+    restartSilence()
     this.session = session
     ownSessions.addLast(session)
     if (ownSessions.size > SESSIONS_REMEMBERED) ownSessions.removeFirst()
@@ -101,7 +101,7 @@ internal fun MachineState.presenceDue(now: Long): List<Action> {
 }
 
 private fun MachineState.publishPresence(now: Long): List<Action> {
-    awaitAnswer(now)
+    awaitWelcome(now)
     presenceSends += 1
     nextPresence = now + resendDelay(presenceSends)
     return listOf(Action.PublishPresence(jsonOf("online" to true, "session" to session)))

@@ -62,7 +62,7 @@ private fun MachineState.start(entry: PendingRequest, now: Long): List<Action> {
     entry.sends = 1
     entry.nextSend = now + resendDelay(1)
     takePlace(entry)
-    awaitAnswer(now)
+    awaitResponse(now)
     return listOf(Action.Publish(entry.request.json))
 }
 
@@ -85,7 +85,7 @@ internal fun MachineState.requestsDue(now: Long): List<Action> {
     for (entry in pending.filter { it.stage == Stage.SENDING && it.nextSend <= now }) {
         entry.sends += 1
         entry.nextSend = now + resendDelay(entry.sends)
-        awaitAnswer(now)
+        awaitResponse(now)
         actions += Action.Publish(entry.request.json)
     }
     return actions
