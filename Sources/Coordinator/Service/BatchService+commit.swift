@@ -10,7 +10,7 @@ extension BatchService {
         var first: [Note] = []
         for decided in decisions { first += decided.decision.firstNotes }
         if !first.isEmpty { try await store.note(first) }
-        let writing = try await writing()
+        let writing = try await self.writing()
         // The alias of a glare merge is written first: an early cancel of the inviter's own call id then either finds
         // the alias or is found by this commit.
         try await writeAliases(of: decisions, writing)
@@ -44,6 +44,7 @@ extension BatchService {
         return presence
     }
 
+    /// Returns the rules for the writes of this batch's decisions.
     func writing() async throws(StoreError) -> Writing {
         let endpoints = try await context.endpoints()
         return Writing(settings: settings, now: now, endpoints: endpoints, isForReplicas: store.waitsForReplicas)

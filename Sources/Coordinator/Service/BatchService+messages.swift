@@ -37,7 +37,7 @@ extension BatchService {
             context.budgets.pace(decision.sentAgain, decision.heldBack, now: now)
             decisions.append(decision)
         }
-        let writing = try await writing()
+        let writing = try await self.writing()
         let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
         let changed = commits.indices.filter { commits[$0] != nil }
         let written = try await changed.isEmpty ? [] : write(commits.compactMap(\.self))
