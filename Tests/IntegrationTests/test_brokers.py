@@ -381,7 +381,7 @@ def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet
         phone.kill()
 
 
-def test_a_phone_leaves_a_broker_that_delivers_nothing(rig: Rig) -> None:
+def test_a_phone_leaves_a_broker_that_delivers_nothing(rig: Rig, tmp_path: Path) -> None:
     """The broker answers pings. The phone's request gets no answer, and is answered at the next broker."""
     fleet = rig.fleet(2, **UNLIMITED)
     proxies = [MuteProxy(broker.port) for broker in fleet.brokers]
@@ -389,8 +389,8 @@ def test_a_phone_leaves_a_broker_that_delivers_nothing(rig: Rig) -> None:
         proxy.is_mute = True
     urls = ",".join(f"mqtt://127.0.0.1:{proxy.port}" for proxy in proxies)
     alice = fleet.phone(0, fleet.user("alice"))
-    command = [executable(), "send", alice.user, '"hello"', "--as", fleet.user("bob"), "--device", "cli", "--broker", urls]
-    phone = Child(command)
+    command = [executable(), "send", alice.user, '"hello"', "--as", fleet.user("bob"), "--within", "30s", "--broker", urls]
+    phone = Child(command, stdout=tmp_path / "phone.out")
     try:
         wait_until(lambda: any(proxy.connections for proxy in proxies), 10, "the phone is connected")
         for proxy in proxies:
