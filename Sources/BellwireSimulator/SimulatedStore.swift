@@ -394,6 +394,10 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         try await run { () throws(StoreError) in store.note(attempt, of: endpoint, at: url) }
     }
 
+    func keepLost(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.keepLost(endpoints) }
+    }
+
     func forget(_ endpoint: EndpointName) async throws(StoreError) {
         try await run { () throws(StoreError) in store.forget(endpoint) }
     }

@@ -15,6 +15,8 @@ extension MemoryCallStore: OutboxStore {
         contents.outbox.note(attempt, of: endpoint, at: url)
     }
 
+    package func keepLost(_ endpoints: [KeptEndpoint]) { contents.outbox.keepLost(endpoints) }
+
     package func forget(_ endpoint: EndpointName) { contents.outbox.forget(endpoint) }
 
     package func clear(_ endpoint: EndpointName) -> Bool {

@@ -22,8 +22,12 @@ package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
     /// since.
     func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError)
 
-    /// Removes an endpoint from the list. Commits write no more entries for the endpoint as soon as every coordinator
-    /// has read the new list.
+    /// Stores those of these endpoints that the store has lost, for example at a failover: endpoints that the list does
+    /// not contain although no operator has removed them since the last `keep`.
+    func keepLost(_ endpoints: [KeptEndpoint]) async throws(StoreError)
+
+    /// Removes an endpoint from the list, until settings are kept that name the endpoint. Commits write no more entries
+    /// for the endpoint as soon as every coordinator has read the new list.
     func forget(_ endpoint: EndpointName) async throws(StoreError)
 
     /// Removes some entries of an endpoint that is not in the list. Returns false when no entries are left.
@@ -51,4 +55,12 @@ package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
     /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of letters that
     /// existed.
     func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int
+}
+
+extension OutboxStore {
+    /// Calls `keepLost` with the endpoints that the list of the store, as it was just read, does not contain.
+    package func keepLost(of endpoints: [KeptEndpoint], known: [KeptEndpoint]) async throws(StoreError) {
+        let missing = endpoints.filter { endpoint in !known.contains { $0.name == endpoint.name } }
+        if !missing.isEmpty { try await keepLost(missing) }
+    }
 }

@@ -49,8 +49,9 @@ extension RedisCallStore: OutboxStore {
 
     // MARK: Endpoints
 
-    /// Returns all endpoints. The value of an endpoint is "off backlog bytes url patterns". A second field, whose name
-    /// is not a valid endpoint name, holds the result of its last attempt.
+    /// Returns all endpoints. The value of an endpoint is "off backlog bytes url patterns". A second field holds the
+    /// result of its last attempt. A third field exists while an operator has removed the endpoint. The names of these
+    /// two fields are not valid endpoint names.
     package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         var pipeline = try session.pipeline()
         pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }
@@ -73,17 +74,29 @@ extension RedisCallStore: OutboxStore {
 
     /// The suffix of an endpoint's name in the field of its last attempt.
     private static let lastAttempt = " last"
+    /// The suffix of an endpoint's name in the field of its removal.
+    private static let removal = " removed"
 
     package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        try await keep(endpoints, onlyLost: false)
+    }
+
+    package func keepLost(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        try await keep(endpoints, onlyLost: true)
+    }
+
+    private func keep(_ endpoints: [KeptEndpoint], onlyLost: Bool) async throws(StoreError) {
         guard !endpoints.isEmpty else { return }
         var pipeline = try session.pipeline()
         for endpoint in endpoints {
-            pipeline.script(.keepEndpoint, keys: 1, arguments: 4) {
+            pipeline.script(.keepEndpoint, keys: 1, arguments: 6) {
                 $0.add(endpointsKey)
                 $0.add(endpoint.name.string)
                 $0.add(endpoint.url)
                 $0.add("\(endpoint.backlog) \(endpoint.bytes) \(endpoint.url) \(endpoint.patterns)")
                 $0.add(endpoint.name.string + Self.lastAttempt)
+                $0.add(endpoint.name.string + Self.removal)
+                $0.add(onlyLost ? "lost" : "")
             }
         }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
@@ -122,10 +135,11 @@ extension RedisCallStore: OutboxStore {
 
     package func forget(_ endpoint: EndpointName) async throws(StoreError) {
         var pipeline = try session.pipeline()
-        pipeline.command("HDEL", 3) {
+        pipeline.script(.forgetEndpoint, keys: 1, arguments: 3) {
             $0.add(endpointsKey)
             $0.add(endpoint.string)
             $0.add(endpoint.string + Self.lastAttempt)
+            $0.add(endpoint.string + Self.removal)
         }
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }

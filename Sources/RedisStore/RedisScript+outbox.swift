@@ -3,6 +3,7 @@ extension RedisScript {
     /// An endpoint that is off stays off, unless its URL has changed. The value is "off backlog bytes url patterns".
     static let keepEndpointBody = """
         local known = redis.call('HGET', KEYS[1], ARGV[1])
+        if ARGV[6] == 'lost' and (known or redis.call('HEXISTS', KEYS[1], ARGV[5]) == 1) then return 0 end
         local off, url
         if known then off, url = string.match(known, '^(%d) %d+ %d+ (%S*)') end
         if url ~= ARGV[2] then
@@ -10,6 +11,15 @@ extension RedisScript {
           redis.call('HDEL', KEYS[1], ARGV[4])
         end
         redis.call('HSET', KEYS[1], ARGV[1], off .. ' ' .. ARGV[3])
+        redis.call('HDEL', KEYS[1], ARGV[5])
+        return 1
+        """
+
+    /// The field of the removal is written only for an endpoint that existed, so that their number is bounded.
+    static let forgetEndpointBody = """
+        if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+        redis.call('HDEL', KEYS[1], ARGV[2])
+        redis.call('HSET', KEYS[1], ARGV[3], '1')
         return 1
         """
 

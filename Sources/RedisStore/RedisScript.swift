@@ -54,8 +54,12 @@ package enum RedisScript: CaseIterable {
     /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
     case agree
     /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, the endpoint's data without its state, the field of its
-    /// last attempt, which is removed when the URL has changed. Returns 1.
+    /// last attempt, which is removed when the URL has changed, the field of its removal, which is removed, "lost" to
+    /// keep only an endpoint that is neither known nor removed. Returns 1, or 0 when nothing was kept.
     case keepEndpoint
+    /// Removes an endpoint. KEYS: endpoints. ARGV: name, the fields of its last attempt and of its removal. Returns 1,
+    /// or 0 when the endpoint is unknown.
+    case forgetEndpoint
     /// Turns off an endpoint that answered "gone" at this URL. KEYS: endpoints. ARGV: name, URL. Returns 1, or 0 when
     /// the URL has changed since.
     case turnOffEndpoint
@@ -135,6 +139,7 @@ package enum RedisScript: CaseIterable {
         case .forgetOver: Self.forgetOverBody
         case .agree: Self.agreeBody
         case .keepEndpoint: Self.keepEndpointBody
+        case .forgetEndpoint: Self.forgetEndpointBody
         case .turnOffEndpoint: Self.turnOffEndpointBody
         case .turnOnEndpoint: Self.turnOnEndpointBody
         case .noteAttempt: Self.noteAttemptBody

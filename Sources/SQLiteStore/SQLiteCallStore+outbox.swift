@@ -80,6 +80,9 @@ extension SQLiteCallStore: OutboxStore {
         }
     }
 
+    /// Does nothing: a file loses no endpoint while a process has opened the file.
+    package func keepLost(_ endpoints: [KeptEndpoint]) {}
+
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             try database.run("DELETE FROM outbox_attempts WHERE endpoint=?", .id(endpoint))

@@ -425,6 +425,24 @@ import Testing
         #expect(try last() == [nil, nil], "it was forgotten")
     }
 
+    /// SQLite keeps no trace of a removed endpoint, since a file loses nothing.
+    @Test(arguments: StoreKind.allCases)
+    func anEndpointThatWasRemovedIsNotKeptAsLost(kind: StoreKind) throws {
+        let test = try open(kind)
+        let before = try test.outbox.endpoints()
+        let changed = KeptEndpoint(name: app, patterns: "call.*", url: "https://y/app")
+        let third = KeptEndpoint(name: EndpointName("third")!, patterns: "*", url: "https://x/third")
+        try test.outbox.keepLost([changed])
+        #expect(try test.outbox.endpoints() == before, "an endpoint in the list stays as it is")
+        try test.outbox.keepLost([third])
+        #expect(try test.outbox.endpoints() == (kind == .sqlite ? before : before + [third]))
+        try test.outbox.forget(app)
+        try test.outbox.keepLost([changed])
+        #expect(try test.outbox.endpoints().contains { $0.name == app } == false)
+        try test.outbox.keep([changed])
+        #expect(try test.outbox.endpoints().contains(changed))
+    }
+
     /// Random steps in any order compare every store with the rule, which is the memory store.
     @Test(arguments: [StoreKind.sqlite, .redis, .redisCluster])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {

@@ -123,6 +123,19 @@ import Testing
         #expect(((try? result.get()) != nil) == counts)
     }
 
+    /// The first write of the block may have reached no replica.
+    @Test(arguments: [(0, false), (1, true)])
+    func aRepeatedBlockIsWrittenAgainWhereWritesWaitForReplicas(reached: Int, counts: Bool) throws {
+        let isBlocked = ":1\r\n:1\r\n"
+        let written = ":0\r\n:0\r\n:\(reached)\r\n"
+        let result = Result {
+            try ScriptedRedis.answering(utf8(isBlocked + written), waitReplicas: 1) {
+                try $0.set(Block(by: bob, of: alice), true)
+            }
+        }
+        #expect(((try? result.get()) != nil) == counts)
+    }
+
     @Test(arguments: ["inf", "-inf", "nan", "1e300", "-5", "7.9", "x"])
     func aScoreThatIsNoTimeHidesNothing(score: String) throws {
         let places = try ask(strings("5-a", score)) { try $0.history(of: alice, after: nil, limit: 1) }

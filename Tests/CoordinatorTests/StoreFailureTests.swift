@@ -50,9 +50,10 @@ struct StoreFailureTests {
         let revision = world.stored(callID)?.revision
         #expect(alice.invite("bob", id: id)?.call?.revision == revision)
         #expect(store.commits == commits + 1)
-        // A request that only reads waits for nothing.
+        // A request that only reads, and a refusal, wait for nothing.
         store.failing = [.commit]
         #expect(alice.get()?.success != nil)
+        #expect(alice.invite("carol", id: id)?.code == .badRequest, "the id was used for another request")
     }
 
     @Test func withoutAClockARequestIsAnsweredUnavailable() {

@@ -108,6 +108,8 @@ final class DoubtfulStore: OutboxStore, PushStore {
         store.note(attempt, of: endpoint, at: url)
     }
 
+    func keepLost(_ endpoints: [KeptEndpoint]) async throws(StoreError) { store.keepLost(endpoints) }
+
     func forget(_ endpoint: EndpointName) async throws(StoreError) { store.forget(endpoint) }
 
     func clear(_ endpoint: EndpointName) async throws(StoreError) -> Bool { store.clear(endpoint) }

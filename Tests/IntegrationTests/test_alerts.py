@@ -9,7 +9,7 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ import pytest
 
 from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, SteppedClock, World, free_port, talk, wait_until
 from harness.credentials import make_certificates
+from harness.http2 import Reply
+from harness.pushing import Pushing
+from harness.receiver import Receiver
+
+from conftest import Rig
 
 FILES = PROJECT / "deploy/observability"
 DASHBOARD = json.loads((FILES / "dashboards/bellwire.json").read_text())
@@ -47,11 +52,11 @@ def test_the_files_are_in_order(tmp_path: Path) -> None:
 
 class Prometheus:
     """Debian's Prometheus, with the deployment's rules. The intervals of 15 s are a second here, and no alert waits for
-    its `for`."""
+    its `for`. Backlogs count as old after 3 s instead of a minute."""
 
     def __init__(self, directory: Path, *ports: int) -> None:
         rules = re.sub(r"^        for: .*\n", "", (FILES / "alerts.yml").read_text(), flags=re.MULTILINE).replace("interval: 15s", "interval: 1s")
-        rules = rules.replace("coordinators_serving[1m]", "coordinators_serving[4s]")
+        rules = rules.replace("coordinators_serving[1m]", "coordinators_serving[4s]").replace("age_seconds) > 60", "age_seconds) > 3")
         (directory / "alerts.yml").write_text(rules)
         targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
         (directory / "prometheus.yml").write_text(
@@ -93,6 +98,15 @@ class Prometheus:
     def firing(self) -> set[str]:
         return {sample["metric"]["alertname"] for sample in self.query('ALERTS{alertstate="firing"}')}
 
+    def wait(self, alert: str, action: Callable[[], object] = lambda: None) -> None:
+        """Waits until the alert fires. `action` is repeated meanwhile."""
+
+        def fires() -> bool:
+            action()
+            return alert in self.firing()
+
+        wait_until(fires, 60, f"{alert} fires")
+
     def stop(self) -> None:
         self._child.kill()
 
@@ -103,9 +117,6 @@ class Site:
     def __init__(self, world: World, redis: RedisServer, directory: Path, certificate: Path) -> None:
         self.world, self.redis, self.certificate = world, redis, certificate
         self.prometheus = Prometheus(directory, *(service.http_port for service in world.services))
-
-    def fires(self, alert: str) -> None:
-        wait_until(lambda: alert in self.prometheus.firing(), 60, f"{alert} fires")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +160,7 @@ def test_devices_that_acknowledge_nothing_are_told(site: Site) -> None:
     bob.auto_ack = False
     for _ in range(40):
         alice.cancel(alice.invite(bob))
-    site.fires("BellwireReceiptsFall")
+    site.prometheus.wait("BellwireReceiptsFall")
 
 
 def test_a_store_that_fills_is_told(site: Site) -> None:
@@ -157,7 +168,7 @@ def test_a_store_that_fills_is_told(site: Site) -> None:
     keys = [f"filler{number}" for number in range(28)]
     for key in keys:
         site.redis.command("SET", key, "x" * 1_000_000)
-    site.fires("BellwireStoreFills")
+    site.prometheus.wait("BellwireStoreFills")
     site.redis.command("DEL", *keys)
     site.redis.command("CONFIG", "SET", "maxmemory", "512mb")
     wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve again")
@@ -170,20 +181,20 @@ def test_a_certificate_that_ends_is_told(site: Site) -> None:
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "10", "-subj", "/CN=a"]
     subprocess.run([*words, "-keyout", short.with_suffix(".key"), "-out", short], check=True, capture_output=True)
     short.replace(site.certificate)
-    site.fires("BellwireCertificateEnds")
+    site.prometheus.wait("BellwireCertificateEnds")
 
 
 def test_a_broker_that_hangs_is_told(site: Site) -> None:
     with site.world.broker.frozen():
-        site.fires("BellwireBrokerSlow")
-        site.fires("BellwireReplicaMissing")
+        site.prometheus.wait("BellwireBrokerSlow")
+        site.prometheus.wait("BellwireReplicaMissing")
     wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve again")
 
 
 def test_a_coordinator_that_is_gone_is_told(site: Site) -> None:
     site.world.services[1].kill()
     wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 1, 30, "one coordinator serves")
-    site.fires("BellwireReplicaMissing")
+    site.prometheus.wait("BellwireReplicaMissing")
 
 
 def test_a_clock_that_is_off_is_told(deploy: Deploy, tmp_path: Path) -> None:
@@ -192,11 +203,60 @@ def test_a_clock_that_is_off_is_told(deploy: Deploy, tmp_path: Path) -> None:
     prometheus = Prometheus(tmp_path, world.service.http_port)
     try:
         clock.step(30)
-        wait_until(lambda: "BellwireClockOff" in prometheus.firing(), 30, "BellwireClockOff fires")
+        prometheus.wait("BellwireClockOff")
     finally:
         prometheus.stop()
         world.close()
         redis.stop()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
+    """Starts a Prometheus that scrapes the ports of this test's own processes."""
+    started: list[Prometheus] = []
+
+    def start(*ports: int) -> Prometheus:
+        started.append(Prometheus(tmp_path, *ports))
+        return started[-1]
+
+    yield start
+    for prometheus in started:
+        prometheus.stop()
+
+
+def test_webhooks_that_wait_are_told(rig: Rig, watched: Callable[..., Prometheus], tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "receiver")
+    receiver.stop()
+    world = rig.world(webhooks=str(receiver.settings(events=["call.*"])))
+    alice, bob = world.phones("alice", "bob")
+    alice.end(talk(alice, bob))
+    watched(world.service.http_port).wait("BellwireBacklogAges")
+
+
+def test_users_who_meet_their_limit_are_told(rig: Rig, watched: Callable[..., Prometheus]) -> None:
+    world = rig.world(invite_rate="1/1")
+    alice, bob = world.phones("alice", "bob")
+
+    def flood() -> None:
+        for _ in range(10):
+            alice.start("call.invite", invitees=[bob.user]).wait()
+
+    watched(world.service.http_port).wait("BellwireUsersLimited", flood)
+
+
+def test_pushes_that_a_provider_refuses_are_told(push: Pushing, watched: Callable[..., Prometheus]) -> None:
+    """As when the credentials are wrong."""
+    prometheus = watched(*(service.http_port for service in push.world.services), push.gateway.port)
+    alice = push.world.phone("alice")
+
+    def push_in_vain() -> None:
+        bob = push.sleeper("bob", "apnsVoIP")
+        push.providers.always(bob.only, Reply(403, {"reason": "InvalidProviderToken"}))
+        call = alice.invite(bob.device)
+        push.expect_told(call, device="phone", outcome="refused")
+        alice.cancel(call)
+
+    prometheus.wait("BellwirePushesFail", push_in_vain)
 
 
 def test_the_steps_of_an_alert_use_no_function_of_the_shell_that_is_not_there() -> None:

@@ -155,6 +155,18 @@ def test_kill_at_random_and_of_everything_at_once_loses_nothing(
         assert all(later <= earlier + 1 for earlier, later in pairwise(first)), "in order, at least once"
 
 
+def test_an_endpoint_that_redis_has_lost_is_kept_again(
+    rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    common = options("Redis", redis_server, tmp_path)
+    world = rig.world(webhooks=str(receiver.settings()), **common)
+    settle(world, receiver)
+    # As a failover does that loses the last writes.
+    redis_server.command("DEL", f"{tmp_path.name}:endpoints")
+    wait_until(lambda: "app: on" in webhooks(world, "list", **common), 10, "the endpoint is kept again")
+    settle(world, receiver)
+
+
 def test_what_is_owed_waits_while_the_receiver_is_away_and_calls_go_on(
     rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path
 ) -> None:

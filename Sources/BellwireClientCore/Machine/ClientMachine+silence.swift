@@ -30,11 +30,10 @@ struct SilenceWatch: Sendable, Equatable {
 
     /// When to leave the connection.
     var deadline: Int64? {
-        let ends = [
-            request.map { $0 + Self.waits.wait(after: left + 1) },
-            presence.map { $0 + Self.presenceWaits.wait(after: left + 1) },
-        ]
-        return ends.compactMap(\.self).min()
+        let afterRequest = request.map { $0 + Self.waits.wait(after: left + 1) }
+        let afterPresence = presence.map { $0 + Self.presenceWaits.wait(after: left + 1) }
+        guard let afterRequest, let afterPresence else { return afterRequest ?? afterPresence }
+        return min(afterRequest, afterPresence)
     }
 
     /// Begins anew, on another connection.

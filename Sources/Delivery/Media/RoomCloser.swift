@@ -140,8 +140,12 @@ package final class RoomCloser: LeasedWorker {
 
     func beginChores() {}
 
-    /// Counts nothing, and reads the store's clock, by which requests are tried again.
-    func count() async throws(StoreError) { try await readClock() }
+    /// Counts nothing. Reads the store's clock, by which requests are tried again, and keeps the outboxes that the store
+    /// has lost.
+    func count() async throws(StoreError) {
+        try await readClock()
+        try await store.keepLost(of: servers.map(\.outbox), known: try await store.endpoints())
+    }
 
     private func readClock() async throws(StoreError) {
         let time = try await store.now()

@@ -116,9 +116,11 @@ package final class Deliverer: LeasedWorker {
         // store's time.
         let time = try await store.now()
         state.storeClock = time - now
-        if !state.isKept { try await store.keep(endpoints.compactMap { KeptEndpoint($0.settings) }) }
+        let own = endpoints.compactMap { KeptEndpoint($0.settings) }
+        if !state.isKept { try await store.keep(own) }
         let turning = endpoints.map(\.isTurningOff)
         let known = try await store.endpoints()
+        try await store.keepLost(of: own, known: known)
         for place in endpoints.indices {
             guard let known = known.first(where: { $0.name == endpoints[place].name }) else { continue }
             // The store's answer may be older than the decision to turn the endpoint off; then the answer is ignored.

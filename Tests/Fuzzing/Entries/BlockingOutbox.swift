@@ -34,6 +34,10 @@ package struct BlockingOutbox {
         try wait { store throws(StoreError) in try await store.note(attempt, of: endpoint, at: url) }
     }
 
+    package func keepLost(_ endpoints: [KeptEndpoint]) throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.keepLost(endpoints) }
+    }
+
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
         try wait { store throws(StoreError) in try await store.forget(endpoint) }
     }

@@ -32,7 +32,6 @@ extension Deciding {
         }
         if let outcome = knownOutcome(of: received, decision) {
             reply(received, outcome, &decision)
-            decision.tellsOfChange = true
             return
         }
         let (reserved, rings) = (decision.reserved.count, decision.rings.count)
@@ -42,7 +41,6 @@ extension Deciding {
             heard(received.device, &decision)
             if decision.isVisiblyChanged { noteActing(received.device, &decision) }
             reply(received, outcome, &decision)
-            if received.request.body.changesCall { decision.tellsOfChange = true }
         } catch let error as SignalingError {
             decision.reserved.removeSubrange(reserved...)
             decision.rings.removeSubrange(rings...)
@@ -188,6 +186,7 @@ extension Deciding {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }
+        if case .success = outcome, received.request.body.changesCall { decision.tellsOfChange = true }
         decision.reply(
             Reply(
                 device: received.device, content: .response(received.request.id, outcome), path: received.path,

@@ -41,6 +41,8 @@ package struct Outbox: Equatable, Sendable {
     }
 
     package private(set) var endpoints: [KeptEndpoint] = []
+    /// The endpoints that operators have removed since the settings last named them.
+    private var forgotten: Set<EndpointName> = []
     private var shelves: [EndpointName: EndpointShelf] = [:]
     private var leases = WorkerLeases()
 
@@ -59,8 +61,14 @@ package struct Outbox: Equatable, Sendable {
             endpoint.isOff = same?.isOff ?? false
             endpoint.lastAttempt = same?.lastAttempt
             if let place { endpoints[place] = endpoint } else { endpoints.append(endpoint) }
+            forgotten.remove(endpoint.name)
         }
         endpoints.sort { $0.name < $1.name }
+    }
+
+    /// Stores those endpoints that the list does not contain and that no operator has removed.
+    package mutating func keepLost(_ kept: [KeptEndpoint]) {
+        keep(kept.filter { lost in !forgotten.contains(lost.name) && !endpoints.contains { $0.name == lost.name } })
     }
 
     /// Turns the endpoint off after a response at `url` that says the endpoint is gone.
@@ -84,7 +92,10 @@ package struct Outbox: Equatable, Sendable {
 
     /// Removes an endpoint from the list. Coordinators that have read the new list write no more entries for the
     /// endpoint.
-    package mutating func forget(_ name: EndpointName) { endpoints.removeAll { $0.name == name } }
+    package mutating func forget(_ name: EndpointName) {
+        endpoints.removeAll { $0.name == name }
+        forgotten.insert(name)
+    }
 
     /// Removes all entries and dead letters of an endpoint.
     package mutating func clear(_ name: EndpointName) { shelves[name] = nil }
