@@ -448,8 +448,9 @@ def test_due_records_that_nobody_can_read_stop_no_take_over(rig: Any, tmp_path: 
     service = rig.service(broker, "first", store=server.url, **UNLIMITED)
     world = rig.people(broker, service)
     alice, bob = world.phones("alice", "bob")
-    for _ in range(300):
-        alice.start("call.invite", invitees=[World.user("nobody")], timeout=600).ok()
+    calls = [alice.start("call.invite", invitees=[World.user("nobody")], timeout=600) for _ in range(300)]
+    for invited in calls:
+        invited.ok()
     script = """
         for _, key in ipairs(redis.call('KEYS', 'bellwire:*:call:*')) do
           local partition, id = string.match(key, '^(bellwire:{p%d+}:)call:(.*)$')

@@ -47,6 +47,15 @@ def own_broker(tmp_path: Path) -> Iterator[SecureBroker]:
     broker.stop()
 
 
+@pytest.fixture
+def strict_broker(tmp_path: Path) -> Iterator[SecureBroker]:
+    """The limit per second is so low that a broker on a busy machine still takes more requests than the limit, and thus
+    sees a flood."""
+    broker = SecureBroker(tmp_path / "broker", log_type="notice", user_rate="10/1000")
+    yield broker
+    broker.stop()
+
+
 def refusal(broker: SecureBroker, user: str, password: str | None, client_id: str | None = None) -> str:
     """The broker's answer to a client."""
     with Attempt(broker, client_id or f"{encode_user(user)}/phone", encode_user(user), password) as attempt:
@@ -260,18 +269,17 @@ def _sum(metrics: dict[str, float], name: str) -> float:
     return sum(value for key, value in metrics.items() if key.split("{")[0] == name)
 
 
-def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(own_broker: SecureBroker) -> None:
+def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(strict_broker: SecureBroker) -> None:
     """Section 1: the user's topic, a level below this topic, and no more than 32 filters at once; a device that goes on
     asking floods."""
     down = f"{ROOT}/down/mallory"
-    device = Attempt(own_broker, "mallory/phone", "mallory", own_broker.token("mallory"))
+    device = Attempt(strict_broker, "mallory/phone", "mallory", strict_broker.token("mallory"))
     assert device.subscribe(down, f"{down}/phone", f"{down}/+", f"{down}/#") == ["Granted QoS 1"] * 4
     assert device.subscribe(f"{down}/a/b", f"{down}/+/+", f"{down}/+/#", f"{down}/a/#", f"{down}/") == [REFUSED] * 5
     assert device.subscribe(*(f"{down}/d{n}" for n in range(100))) == ["Granted QoS 1"] * 28 + [REFUSED] * 72
     device.client.unsubscribe(f"{down}/d0")
     assert device.subscribe(f"{down}/d99", f"{down}/d98", down) == ["Granted QoS 1", REFUSED, "Granted QoS 1"]
-    other = Attempt(own_broker, "other/phone", "other", own_broker.token("other"))
-    # At once: a user may ask for 1,000 filters a second, and a slow machine would keep this pace.
+    other = Attempt(strict_broker, "other/phone", "other", strict_broker.token("other"))
     for n in range(20):
         device.client.subscribe([(f"{down}/{n}-{m}", 1) for m in range(1_000)])
     assert other.subscribe(f"{ROOT}/down/other") == ["Granted QoS 1"]
@@ -376,7 +384,7 @@ def test_a_device_is_told_and_its_session_ends_with_its_token(world: World, brok
 def farewell(device: Attempt) -> tuple[str | None, str | None]:
     """The error code that the device was told before the disconnect, or None, and the reason of the DISCONNECT, or
     None."""
-    assert device.disconnected.wait(10)
+    assert device.disconnected.wait(30), "the broker ends the session"
     told = [json.loads(message.payload) for message in device.messages if b'"type":"error"' in message.payload]
     assert len(told) <= 1 and all(message["error"]["message"] for message in told)
     return (told[0]["error"]["code"] if told else None), device.farewell
@@ -385,23 +393,23 @@ def farewell(device: Attempt) -> tuple[str | None, str | None]:
 @pytest.mark.alone
 @pytest.mark.parametrize("transport", ["tcp", "websockets"])
 @pytest.mark.parametrize("version", [mqtt.MQTTv5, mqtt.MQTTv311])
-def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport: str, version: int) -> None:
+def test_a_device_is_told_why_it_is_put_off(strict_broker: SecureBroker, transport: str, version: int) -> None:
     """Section 1: the device is told the particular cause, also when the device has no subscription."""
 
     def connect(user: str, token: str, device: str = "phone") -> Attempt:
-        attempt = Attempt(own_broker, f"{user}/{device}", user, token, version=version, transport=transport)
+        attempt = Attempt(strict_broker, f"{user}/{device}", user, token, version=version, transport=transport)
         assert attempt.is_in
         return attempt
 
     put_off = "Administrative action" if version == mqtt.MQTTv5 else "Unspecified error"
-    first, second = connect("alice", own_broker.token("alice")), connect("alice", own_broker.token("alice"))
+    first, second = connect("alice", strict_broker.token("alice")), connect("alice", strict_broker.token("alice"))
     assert farewell(first) == (None, put_off), "replaced"
     assert second.subscribe(f"{ROOT}/down/alice") == ["Granted QoS 1"], "which is there"
     second.close()
 
-    assert farewell(connect("bob", own_broker.token("bob", 2))) == ("tokenExpired", put_off)
+    assert farewell(connect("bob", strict_broker.token("bob", 2))) == ("tokenExpired", put_off)
 
-    mallory, web = connect("mallory", own_broker.token("mallory")), connect("mallory", own_broker.token("mallory"), "web")
+    mallory, web = connect("mallory", strict_broker.token("mallory")), connect("mallory", strict_broker.token("mallory"), "web")
     for _ in range(100):
         if not mallory.disconnected.is_set():
             for _ in range(1_000):
@@ -412,15 +420,15 @@ def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport:
     assert farewell(mallory)[0] == "flooding"
     assert farewell(web) == ("flooding", put_off)
 
-    carol = connect("carol", own_broker.token("carol"))
-    own_broker.keys.unlink()
-    own_broker.add_key("ES256")
-    own_broker.publish_keys()
-    own_broker.reload()
+    carol = connect("carol", strict_broker.token("carol"))
+    strict_broker.keys.unlink()
+    strict_broker.add_key("ES256")
+    strict_broker.publish_keys()
+    strict_broker.reload()
     assert farewell(carol) == ("tokenRevoked", put_off)
     for user, reason in ("alice", "replaced"), ("bob", "tokenExpired"), ("mallory", "flooding"), ("carol", "tokenRevoked"):
         line = f'client "{user}/phone" is put off: {reason}'
-        assert (line in own_broker.log.read_text()) == (reason != "replaced"), line
+        assert (line in strict_broker.log.read_text()) == (reason != "replaced"), line
 
 
 def test_a_device_that_is_lost_is_lost(world: World) -> None:
