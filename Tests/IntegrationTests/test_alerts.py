@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, SteppedClock, World, free_port, talk, wait_until
+from harness import PROJECT, UNLIMITED, Child, Deploy, RedisServer, SteppedClock, Wire, World, free_port, talk, wait_until
 from harness.credentials import make_certificates
 from harness.http2 import Reply
 from harness.pushing import Pushing
@@ -222,6 +222,20 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
     yield start
     for prometheus in started:
         prometheus.stop()
+
+
+def test_calls_that_ring_late_are_told(rig: Rig, redis_server: RedisServer, watched: Callable[..., Prometheus]) -> None:
+    """As when the store's disk or network is slow. No answer of the store is too late for the coordinator, but a
+    call takes several of them until it rings."""
+    wire = Wire(redis_server.port)
+    world = rig.world(store=f"redis://127.0.0.1:{wire.port}", **UNLIMITED)
+    alice, bob = world.phones("alice", "bob")
+    wire.lag = 0.12
+    try:
+        watched(world.service.http_port).wait("BellwireRingSlow", lambda: alice.start("call.invite", invitees=[bob.user]).wait())
+    finally:
+        wire.lag = 0
+        wire.close()
 
 
 def test_webhooks_that_wait_are_told(rig: Rig, watched: Callable[..., Prometheus], tmp_path: Path) -> None:
