@@ -252,7 +252,10 @@ struct BrokerExamination {
         guard trip - ping > Bounds.smallPackets else { return .ok("small-packets", seen) }
         return .warn(
             "small-packets", seen + ": the broker holds small packets back (Nagle)",
-            mend: "mosquitto: set_tcp_nodelay true; EMQX: listeners.tcp.default.tcp_options.nodelay = true")
+            mend: """
+                mosquitto: set_tcp_nodelay true; FlashMQ: tcp_nodelay true in each listen block; \
+                EMQX: listeners.tcp.default.tcp_options.nodelay = true
+                """)
     }
 
     private func tenths(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
