@@ -163,10 +163,18 @@ package protocol AdminStore: UserStore {
     /// have none although further pages follow.
     func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage
 
-    /// Adds an entry. An administrator's act follows only when its entry is written.
-    func add(_ entry: AuditEntry) async throws(StoreError)
+    /// Adds an entry, and removes entries that are too old, and the oldest beyond `most`. An administrator's act follows
+    /// only when its entry is written.
+    func add(_ entry: AuditEntry, keeping most: Int) async throws(StoreError)
 
     /// Returns entries behind `place`, which is the `next` of an earlier page, or nil for the newest. A place that this
     /// store never gave reads from the newest.
     func audit(after place: String?, limit: Int) async throws(StoreError) -> AuditPage
+}
+
+extension AdminStore {
+    /// Adds an entry to a log of `AuditBounds.entries` entries.
+    package func add(_ entry: AuditEntry) async throws(StoreError) {
+        try await add(entry, keeping: AuditBounds.entries)
+    }
 }

@@ -32,13 +32,14 @@ extension MemoryCallStore: AdminStore {
         return true
     }
 
-    package func add(_ entry: AuditEntry) {
+    package func add(_ entry: AuditEntry, keeping most: Int) {
         contents.audit.append((contents.nextAudit, entry))
         contents.nextAudit += 1
         let oldest = now() - AuditBounds.life
-        let excess = max(0, contents.audit.count - AuditBounds.entries)
-        contents.audit.removeFirst(excess)
-        contents.audit.removeAll { $0.entry.time < oldest }
+        let excess = max(0, contents.audit.count - most)
+        // Entries are written in the order of their times, but for a clock that was set.
+        let old = contents.audit.dropFirst(excess).prefix { $0.entry.time < oldest }.count
+        if excess + old > 0 { contents.audit.removeFirst(excess + old) }
     }
 
     package func audit(after place: String?, limit: Int) -> AuditPage {

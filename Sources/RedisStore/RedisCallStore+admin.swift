@@ -100,7 +100,7 @@ extension RedisCallStore: AdminStore {
         return true
     }
 
-    package func add(_ entry: AuditEntry) async throws(StoreError) {
+    package func add(_ entry: AuditEntry, keeping most: Int) async throws(StoreError) {
         let oldest = try await now() - AuditBounds.life
         var pipeline = try session.pipeline()
         pipeline.command("ZADD", 3) {
@@ -116,7 +116,7 @@ extension RedisCallStore: AdminStore {
         pipeline.command("ZREMRANGEBYRANK", 3) {
             $0.add(auditKey)
             $0.add(0)
-            $0.add(Int64(-1 - AuditBounds.entries))
+            $0.add(Int64(-1 - most))
         }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
     }

@@ -70,7 +70,7 @@ extension SQLiteCallStore: AdminStore {
         }
     }
 
-    package func add(_ entry: AuditEntry) throws(StoreError) {
+    package func add(_ entry: AuditEntry, keeping most: Int) throws(StoreError) {
         let oldest = now() - AuditBounds.life
         try database.transaction { () throws(StoreError) in
             try database.execute(
@@ -79,7 +79,7 @@ extension SQLiteCallStore: AdminStore {
                 """)
             try database.run("INSERT INTO audit(time, entry) VALUES(?,?)", .integer(entry.time), .blob(entry.encoded()))
             let newest = database.lastNumber
-            try database.run("DELETE FROM audit WHERE number<=?", .integer(newest - Int64(AuditBounds.entries)))
+            try database.run("DELETE FROM audit WHERE number<=?", .integer(newest - Int64(most)))
             // Entries are written in the order of their times, but for a clock that was set.
             try database.run(
                 "DELETE FROM audit WHERE time<? AND number IN (SELECT number FROM audit ORDER BY number LIMIT 256)",

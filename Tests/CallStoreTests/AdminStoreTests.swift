@@ -58,6 +58,32 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
+    func beyondTheBoundTheOldestEntriesGo(_ kind: StoreKind) throws {
+        let store = try kind.open().store
+        let now = try store.now()
+        for number in 0..<12 {
+            let entry = entry(now + Int64(number), "e\(number)")
+            try store.audit { store throws(StoreError) in try await store.add(entry, keeping: 5) }
+        }
+        #expect(try page(store, limit: 20).entries.map(\.id) == ["e11", "e10", "e9", "e8", "e7"])
+        // A page that began before newer entries displaced the older ones goes on with those that are left.
+        let first = try page(store, limit: 2)
+        let newer = entry(now + 12, "e12")
+        try store.audit { store throws(StoreError) in try await store.add(newer, keeping: 5) }
+        #expect(try page(store, after: first.next, limit: 20).entries.map(\.id) == ["e9", "e8"])
+    }
+
+    /// 100,000 entries (docs/bounds.md). The stores on disk keep the same bound by the same argument.
+    @Test func theBoundOfTheAuditLogHolds() async throws {
+        let store = MemoryCallStore()
+        let now = store.now()
+        for number in 0...AuditBounds.entries { try await store.add(entry(now, "e\(number)")) }
+        #expect(AuditBounds.entries == 100_000)
+        let newest = store.audit(after: nil, limit: .max / 2).entries
+        #expect(newest.count == AuditBounds.entries && newest.last?.id == "e1")
+    }
+
+    @Test(arguments: StoreKind.allCases)
     func usersAreDisabledAndEnabled(_ kind: StoreKind) throws {
         let store = try kind.open().store
         func set(_ user: UserID, _ isDisabled: Bool) throws -> Bool {

@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 
 from conformance.client import BrokerRefused
 from harness import Device, Load, call_id, free_port, ring, wait_until
-from main import Say, Step, build, main
+from main import Say, Step, backup_and_restore, build, main, passwords_are_replaced
 from stack import Stack, docker
 
 NODES = ("redis", "redis-2", "redis-3")
@@ -345,9 +345,21 @@ def all_at_once(stack: HaStack, say: Say) -> None:
     say(f"the master was {before} and is {after}; a call that rang before is accepted")
 
 
+def passwords(stack: HaStack, say: Say) -> None:
+    """new passwords of Redis, as docs/operations.md has them, while a call rings"""
+    passwords_are_replaced(stack, say, " ".join(NODES))
+    wait_until(stack.are_complete, 40, "each sentinel knows all", every=0.3)
+
+
+def backup(stack: HaStack, say: Say) -> None:
+    """a backup, new servers and sentinels, and the restore, as docs/operations.md has them"""
+    backup_and_restore(stack, say, 1)
+    wait_until(stack.are_complete, 40, "each sentinel knows all", every=0.3)
+
+
 STEPS: tuple[Callable[[Any, Say], None], ...] = (
     *(configuration, build, start, strangers, crash_each(("coordinator",)), crash_each(SENTINELS), gateways),
-    *(replica, master, brokers, balancer, all_at_once),
+    *(replica, master, brokers, balancer, all_at_once, passwords, backup),
 )
 
 if __name__ == "__main__":

@@ -123,6 +123,26 @@ def up_again(stack: Stack, say: Say) -> None:
     say("as many coordinators as BELLWIRE_COORDINATORS says, the same ones")
 
 
+def passwords_are_replaced(stack: Stack, say: Say, servers: str = "redis") -> None:
+    """new passwords of Redis, as docs/operations.md has them, while a call rings"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    call = ring(alice, bob, timeout=600)
+    former = stack.secret("coordinator-secrets", "redis-password").strip()
+    run_listing(stack, "Replacing keys and tokens", 0, **{"restart redis": f"restart {servers}"})
+    stack.up(3)
+    bob.accept(call)
+    assert member(alice.get(call), bob)["state"] == "accepted"
+    for phone in (alice, bob):
+        phone.logout()
+    present = stack.secret("coordinator-secrets", "redis-password").strip()
+    assert present == stack.secret("gateway-secrets", "redis-password").strip() != former
+    for password, answer in ((former, "WRONGPASS"), (present, "bellwire")):
+        own = ("redis-cli", "--no-auth-warning", "--user", "bellwire", "--pass", password, "ACL", "WHOAMI")
+        told = docker("exec", stack.containers("redis")[0], *own)
+        assert answer in told or (password == present and "NOPERM" in told), told
+    say("a call that rang is answered; Redis refuses the former password")
+
+
 def own_certificate(stack: Stack, say: Say) -> None:
     """a certificate of the operator's own"""
     with tempfile.TemporaryDirectory() as directory:
@@ -254,6 +274,14 @@ def turn(stack: Stack, say: Say) -> None:
     for host, port in ((store, 6379), (internal, 1884), (published, 1883)):
         assert not stack.reaches("turn", host, port), f"{host}:{port} can be reached from coturn's network"
     say("Redis and the broker are refused as peers, and its network does not lead to them")
+    run_listing(stack, "Replacing keys and tokens", 1)
+    stack.up(3)
+    assert "Total lost packets 0 " not in ask("-y"), "credentials by the former secret"
+    phone = Device(stack.published, "alice").connect()
+    (server,) = phone.had("welcome")[-1].body["iceServers"]
+    phone.logout()
+    assert "Total lost packets 0 " in ask("-y")
+    say("after the secret was replaced as docs/operations.md has it, former credentials are refused and new ones count")
     stack.compose("rm", "--stop", "--force", "coturn")
     stack.profiles.remove("turn")
 
@@ -580,22 +608,35 @@ def kept(stack: Stack, say: Say) -> None:
         phone.close()
 
 
-def backup(stack: Stack, say: Say) -> None:
-    """a backup, a new Redis, and the restore, as docs/operations.md has them"""
+def run_listing(stack: Stack, section: str, number: int, say: Say = lambda _: None, **words: str) -> None:
+    """Runs the lines of a listing of docs/operations.md, counted from 0 in its section, with words replaced."""
+    listings = (PROJECT / "docs/operations.md").read_text().split(f"## {section}\n")[1].split("\n## ")[0].split("```sh")[1:]
+    for line in listings[number].split("```")[0].strip().splitlines():
+        command = line
+        for word, other in words.items():
+            command = command.replace(word, other)
+        done = stack.script(command)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        say(f"{line}: {(done.stderr or done.stdout).strip().splitlines()[-1][:120]}")
+
+
+def backup_and_restore(stack: Stack, say: Say, listing: int) -> None:
+    """Runs a listing of docs/operations.md, Backup and restore, while a call rings."""
     alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
     call = ring(alice, bob, timeout=600)
     with tempfile.TemporaryDirectory() as directory:
-        commands = (PROJECT / "docs/operations.md").read_text().split("## Backup and restore")[1].split("```sh")[1].split("```")[0]
-        for line in commands.strip().splitlines():
-            done = stack.script(line.replace("bellwire.backup", f"{directory}/bellwire.backup"))
-            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-            say(f"{line}: {(done.stderr or done.stdout).strip().splitlines()[-1][:120]}")
+        run_listing(stack, "Backup and restore", listing, say, **{"bellwire.backup": f"{directory}/bellwire.backup"})
     stack.up(3)
     bob.accept(call)
     assert member(alice.get(call), bob)["state"] == "accepted"
     say("a call that rang before the backup is answered after the restore")
     for phone in (alice, bob):
         phone.close()
+
+
+def backup(stack: Stack, say: Say) -> None:
+    """a backup, a new Redis, and the restore, as docs/operations.md has them"""
+    backup_and_restore(stack, say, 0)
 
 
 def redis_over_tls(stack: Stack, say: Say) -> None:
@@ -636,7 +677,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 
 STEPS = (
-    *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, page, turn, pushes, calls, rights, secrets_are_kept, own_certificate, limits),
+    *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, page, turn, pushes, calls, rights, secrets_are_kept, passwords_are_replaced, own_certificate, limits),
     *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, backup, redis_over_tls, stop),
 )
 

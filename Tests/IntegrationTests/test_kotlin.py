@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from harness.terminal import Terminal
 from harness.web import MISSING, WebClient, build_sdk
 
 Kotlin = Callable[..., KotlinPhone]
+CALLS = int(os.environ.get("BELLWIRE_KOTLIN_CALLS", "2000"))
+"""The number of calls that must leave no memory behind."""
 
 
 @pytest.fixture
@@ -328,11 +331,11 @@ def test_kotlin_swift_and_a_browser_call_each_other(world: World, kotlin: Kotlin
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(40 + CALLS // 10)
 def test_thousands_of_calls_leave_nothing_behind(rig: Rig, kotlin: Kotlin) -> None:
     world = rig.world(**UNLIMITED)
     alice, bob = kotlin(world, world.user("alice")).connect(), kotlin(world, world.user("bob")).connect()
-    used = alice.do("many", users=[bob.user], count=2_000, timeout=200)
+    used = alice.do("many", users=[bob.user], count=CALLS, timeout=CALLS / 10)
     assert used["calls"] == 0
     # After a tenth of the calls the JVM has loaded all its classes, and the tables have the size of their bounds.
     assert used["last"] - used["first"] < 2_000_000, used

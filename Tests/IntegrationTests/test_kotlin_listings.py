@@ -26,6 +26,14 @@ import kotlinx.serialization.json.putJsonObject
 import android.net.ConnectivityManager
 import android.net.Network
 import android.os.Bundle
+import com.hivemq.client.mqtt.*
+import java.io.IOException
+import java.net.URI
+import java.util.concurrent.Executors
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.AtomicInteger
+import org.bellwire.transport.*
 import org.bellwire.*
 import org.bellwire.android.*
 import org.unifiedpush.android.connector.*

@@ -321,6 +321,17 @@ import Tokens
         #expect(stored() == "HTTP 404, no such room")
     }
 
+    /// As after a failover of Redis, which may lose the newest writes.
+    @Test func anOutboxThatTheStoreHasLostIsKeptAgain() {
+        #expect(rig.store.endpoints().map(\.name) == [rig.rooms])
+        rig.store.contents.outbox = Outbox()
+        for _ in 0..<8 { rig.turn(after: 500) }
+        #expect(rig.store.endpoints() == rig.settings.outboxes)
+        rig.store.forget(rig.rooms)
+        for _ in 0..<8 { rig.turn(after: 500) }
+        #expect(rig.store.endpoints().isEmpty, "an operator has removed the outbox")
+    }
+
     /// The API admits the worker for a minute, to this room alone.
     @Test func theRequestHasATokenOfLiveKit() throws {
         rig.commit(1, isLive: false, ["alice": .accepted])

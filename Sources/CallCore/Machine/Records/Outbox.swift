@@ -93,6 +93,7 @@ package struct Outbox: Equatable, Sendable {
     /// Removes an endpoint from the list. Coordinators that have read the new list write no more entries for the
     /// endpoint.
     package mutating func forget(_ name: EndpointName) {
+        guard endpoints.contains(where: { $0.name == name }) else { return }
         endpoints.removeAll { $0.name == name }
         forgotten.insert(name)
     }
