@@ -75,7 +75,7 @@ import Testing
 
     /// 100,000 entries (docs/bounds.md). The stores on disk keep the same bound by the same argument.
     @Test func theBoundOfTheAuditLogHolds() async throws {
-        let store = MemoryCallStore()
+        let store = MemoryCallStore { 1_790_000_000_000 }
         let now = store.now()
         for number in 0...AuditBounds.entries { try await store.add(entry(now, "e\(number)")) }
         #expect(AuditBounds.entries == 100_000)

@@ -1,4 +1,3 @@
-import CallStore
 import HTTPSending
 import SignalingProtocol
 import Support
@@ -6,6 +5,7 @@ import Testing
 import Tokens
 
 @testable import CallCore
+@testable import CallStore
 @testable import Delivery
 
 /// How rooms are closed at a LiveKit server (docs/decisions/0031), in virtual time.
