@@ -75,6 +75,6 @@ def skip(reason: str) -> NoReturn:
 
 
 def require(holds: bool, reason: str) -> None:
-    """Skips the test unless the deployment allows the sentence to be tested."""
+    """Skips the test with `reason` unless `holds` is true: the deployment must allow this test."""
     if not holds:
         skip(reason)

@@ -411,7 +411,7 @@
             }
         }
 
-        /// Begins to leave or reject a call. Answers and new calls wait for the end.
+        /// Begins to leave or reject a call. Answers and new calls wait until this is done, at most `Bounds.departure`.
         private func depart(_ leave: @escaping @MainActor (BellwireCallKit) async -> Void) {
             let departure = Task { await leave(self) }
             departures.insert(departure)

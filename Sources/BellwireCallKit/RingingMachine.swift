@@ -7,8 +7,8 @@ import Foundation
 /// was cancelled and is invited again has a call that rings twice: what belongs to the first ringing must not touch the
 /// second, so that each ringing has a number.
 ///
-/// A call that the user makes has the id of CallKit's action from its beginning. After a glare merge the call goes on
-/// under that id, and news of the other user's call belong to it.
+/// A call that the user makes is known by the `callUUID` of its `CXStartCallAction`. After a glare merge the call goes
+/// on under that id, and news of the other user's call belong to it.
 struct RingingMachine {
     /// Why a call is over, in CallKit's terms.
     enum EndReason: Equatable, Sendable {
@@ -167,7 +167,8 @@ struct RingingMachine {
         }
     }
 
-    /// CallKit has failed the actions under way.
+    /// Leaves the calls that run, and forgets all calls, after a reset of CallKit. The open `CXAction`s need no
+    /// response then.
     private mutating func reset() -> [Action] {
         defer { (shown, merged) = ([:], [:]) }
         return shown.sorted { $0.value.ring < $1.value.ring }.compactMap { id, known -> Action? in

@@ -111,13 +111,14 @@ struct InstallationDevice: Sendable {
         return .claimed(Claim(id, file))
     }
 
-    /// Opens a kept file. Programs that this process starts do not inherit the lock.
+    /// Opens a file with a device id. Programs that this process starts do not inherit the lock.
     private func openKept(_ path: String) -> Int32? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         return file < 0 ? nil : file
     }
 
-    /// Makes a kept file and opens it. When several processes make the file at once, the first file stays.
+    /// Makes a file with a new device id, and opens the file. When several processes make the file at once, the first
+    /// file stays.
     private func make(_ directory: String, _ name: String) -> Int32? {
         let new = Self.random()
         let draft = "\(directory)/device.\(new)"

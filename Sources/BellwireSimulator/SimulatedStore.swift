@@ -134,8 +134,9 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     /// By how many milliseconds the store's time is behind the world's time.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
-    /// Reads the store's time and the shared clock, as with Redis, and writes the shared clock if this coordinator has
-    /// news, unless another coordinator was faster. Reads again if the coordinator was frozen in between.
+    /// Reads the clock of the store's machine and the `SharedClock`, as with Redis. Writes the `SharedClock` at
+    /// the first look, when the clock was set, or when the last write is `ClockBounds.telling` ago, unless another
+    /// coordinator was faster. Reads again if the coordinator was frozen in between.
     @discardableResult
     func lookAtClock() async throws(StoreError) -> Bool {
         let isFirst = clock.now(boot: boot) == nil

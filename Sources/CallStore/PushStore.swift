@@ -67,7 +67,7 @@ package protocol PushStore: RegistrationStore, RecordStore, BrokerStore, Timelin
     func countPushes() async throws(StoreError) -> (calls: Int, oldest: Milliseconds?)
 
     /// Returns for each push whether the worker may send the push: a device gets a limited number in a period
-    /// (`PushLimits`). A push that was reserved within `PushLimits.window` may be sent. `PushReservations` defines the
-    /// rules.
+    /// (`PushLimits`). A push that was already reserved within `PushLimits.window` may be sent again.
+    /// `PushReservations` defines the rules.
     func reserve(_ pushes: [PushReservation]) async throws(StoreError) -> [Bool]
 }

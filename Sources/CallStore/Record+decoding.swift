@@ -203,7 +203,7 @@ private struct StoredCall {
         case "emptySince": emptySince = try json.time()
         case "deliveryDue": deliveryDue = try json.time()
         case "deliveryServed": deliveryServed = try json.time()
-        // The last value of a field that stands twice counts.
+        // If a field stands twice, its last value counts.
         case "members":
             members = []
             try json.elements { json in

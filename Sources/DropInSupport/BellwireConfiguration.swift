@@ -20,7 +20,7 @@ public struct BellwireConfiguration: Sendable {
     /// The name under which the deployment's push settings list this app, for the registration of push tokens: 1–64 of
     /// the characters `A-Z a-z 0-9 _ -` (docs/push.md).
     public var pushApp = "default"
-    /// The app of the push settings for builds from Xcode, whose tokens are those of Apple's sandbox.
+    /// The name for builds from Xcode, whose push tokens belong to Apple's sandbox; otherwise like `pushApp`.
     public var sandboxPushApp = "sandbox"
 
     public init(broker: String) { self.broker = broker }

@@ -171,6 +171,9 @@ struct Asked {
         }
     }
 
+    /// Returns the request to the coordinators that this HTTP request stands for. `RequestHandler.serve` hands this
+    /// `RelayedRequest` to `Relay`, whose thread calls `OpenRequests.take`; `OpenRequests.message` makes the MQTT
+    /// message.
     private func requestOnCall(
         _ type: String, _ id: RequestID, of user: String = "userID", _ answer: RelayedRequest.Answer = .fields
     ) throws(Problem) -> RelayedRequest {

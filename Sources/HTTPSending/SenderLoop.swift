@@ -136,9 +136,10 @@ final class SenderLoop {
         if outcome == .notHandedOver, transfer.hadNewConnection { warmUp(transfer) }
     }
 
-    /// Ends a silent HTTP/2 connection. Such a connection takes further requests even after a request without a
-    /// response in time. After a request without a response, the server has probably lost the connection if no response
-    /// to any request came since that request's hand-over, or during the last half of that request's time limit.
+    /// Ends a silent HTTP/2 connection. Otherwise curl would send further requests over this connection, although a
+    /// request there has timed out. After a request without a response, the server has probably lost the connection if
+    /// no response to any request came since that request's hand-over, or during the last half of that request's time
+    /// limit.
     private func judge(_ transfer: Transfer, _ code: CURLcode, _ outcome: HTTPAnswer.Outcome) {
         guard let handedOver = transfer.handedOver else { return }
         if case .answered = outcome {

@@ -99,7 +99,7 @@ struct CallHistory {
         return (findings, true)
     }
 
-    /// When the revision before `revision` was made: since then the coordinator that owns the call has held its timers.
+    /// When the revision before `revision` was made. A disturbance since then may have delayed the call's timers.
     func previousTime(before revision: Int) -> Int64 {
         views.last { $0.call.revision < revision }?.time ?? latest?.call.createdAt ?? 0
     }

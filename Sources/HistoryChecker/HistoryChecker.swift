@@ -113,8 +113,8 @@ package struct HistoryChecker {
         _ kind: Violation.Kind, _ callID: CallID? = nil, _ device: DeviceAddress? = nil, _ what: String,
         entry: HistoryEntry? = nil
     ) {
-        // Each fault is reported once. The key of `twoFaces` omits the text, since every device of a call sees that a
-        // revision has two forms.
+        // Each fault of a call is reported once. For `twoFaces` the key omits `what`, which names the device that saw
+        // the fault, so that a call has a single report of this kind.
         let key = "\(kind.rawValue) \(device.map { "\($0)" } ?? "") \(kind == .twoFaces ? "" : what)"
         if let callID, calls[callID]?.told.insert(key).inserted == false { return }
         summary.violations[kind, default: 0] += 1

@@ -235,7 +235,7 @@ package final class MQTTConnection {
     }
 
     /// Takes out the awaited messages that the broker has taken or refused since the last call; at QoS 0, the messages
-    /// that were sent or collected.
+    /// that were published.
     package func takeAnswered() -> [(identifier: Int32, isTaken: Bool)] { session.takeAnswered() }
 
     /// Takes out the number of messages that the broker has refused since the last call, by the reason's name.
@@ -248,8 +248,8 @@ package final class MQTTConnection {
     }
 
     /// Disconnects, so that the broker drops the will. Waits up to `milliseconds` until the broker has all published
-    /// messages: a broker that cannot acknowledge unread messages to a closed socket may drop these messages. Messages
-    /// that arrive in this time are dropped.
+    /// messages: when the socket is closed, a broker may drop messages that the broker has not read yet. Messages that
+    /// arrive in this time are dropped.
     package func disconnect(flushingFor milliseconds: Int32 = 1000) {
         let end = Self.now + Int64(milliseconds)
         while backlog > 0 || hasUnsent, Self.now < end {

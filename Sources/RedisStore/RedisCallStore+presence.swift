@@ -103,7 +103,7 @@ extension RedisCallStore {
         let now = try await now()
         let comparedTime = self.session.comparedTime
         if script == .online {
-            // The lists come before the presence that names the broker.
+            // The lists of a broker's devices are written before the presence that names the broker.
             addListing(sessions, now, to: &pipeline)
             if !pipeline.commands.isEmpty { pipeline.beginStage() }
         }

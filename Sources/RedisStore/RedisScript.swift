@@ -326,8 +326,8 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// Live calls have scores above all ends (`LiveScore`) and are never removed. A member begins with the time of the
-    /// call's creation.
+    /// A live call's score is above every end time (`LiveScore`); live calls are never removed. The text of each entry
+    /// begins with the time of the call's creation.
     private static let trimBody = """
         local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(\(LiveScore.base)')
         local excess = #ended - tonumber(ARGV[1])

@@ -1,4 +1,4 @@
-// The paths of document 003, under the names in the vendor's sources.
+// The paths of ZEGO's call protocol (docs/reference/sources.md), under the names in ZEGO's sources.
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
 
 internal import ZegoCallProtocol

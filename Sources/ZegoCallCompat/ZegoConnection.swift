@@ -125,7 +125,7 @@ final class ZegoConnection: @unchecked Sendable {
         isLoggedIn = true
         for event in early { took(event, number) }
         early = []
-        // When the service refuses a name, the old name stays: a caller's name also travels with the call.
+        // When the service refuses a name, the app is not told: the caller's name also travels with each call.
         if !userName.isEmpty { client.perform(.userUpdate(.init(name: userName))) { _ in } }
     }
 

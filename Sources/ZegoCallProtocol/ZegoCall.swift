@@ -57,8 +57,8 @@ package struct ZegoCall: Equatable, Sendable {
         self.kind = kind
     }
 
-    /// How long an invitation lasts, in seconds: the document names no time, and the document's clients wait for 60
-    /// seconds.
+    /// How long an invitation lasts, in seconds. ZEGO's protocol names no time; Bellwire's default is
+    /// 60 seconds as well.
     package static let timeout = 60
 
     /// Returns Bellwire's id of the call: `call_id` itself if that is a valid callID, else 32 hexadecimal digits of its

@@ -3,8 +3,8 @@ import SignalingProtocol
 extension ZegoNotification {
     /// Returns the notifications that follow from `changes`, which led to `call`, in order.
     ///
-    /// A decline or a cancel is reported once, and no end follows. An expired invitation is not reported, since the
-    /// document has no notification of an expiry. A call that was cancelled before its beginning is not reported
+    /// A decline or a cancel is reported once, and no end follows. An expired invitation is not reported, since ZEGO's
+    /// protocol has no notification of an expiry. A call that was cancelled before its beginning is not reported
     /// either.
     package static func told(of call: CallSnapshot, _ changes: [MemberChange]) -> [ZegoNotification] {
         let named = ZegoCall(call)

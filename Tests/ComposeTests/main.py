@@ -136,10 +136,10 @@ def passwords_are_replaced(stack: Stack, say: Say, servers: str = "redis") -> No
         phone.logout()
     present = stack.secret("coordinator-secrets", "redis-password").strip()
     assert present == stack.secret("gateway-secrets", "redis-password").strip() != former
-    for password, answer in ((former, "WRONGPASS"), (present, "bellwire")):
-        own = ("redis-cli", "--no-auth-warning", "--user", "bellwire", "--pass", password, "ACL", "WHOAMI")
+    for password, answer in ((former, "NOAUTH"), (present, "PONG")):
+        own = ("redis-cli", "--no-auth-warning", "--user", "bellwire", "--pass", password, "PING")
         told = docker("exec", stack.containers("redis")[0], *own)
-        assert answer in told or (password == present and "NOPERM" in told), told
+        assert answer in told, told
     say("a call that rang is answered; Redis refuses the former password")
 
 
@@ -617,7 +617,8 @@ def run_listing(stack: Stack, section: str, number: int, say: Say = lambda _: No
             command = command.replace(word, other)
         done = stack.script(command)
         assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-        say(f"{line}: {(done.stderr or done.stdout).strip().splitlines()[-1][:120]}")
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        say(f"{line}: {last[0][:120] if last else 'done'}")
 
 
 def backup_and_restore(stack: Stack, say: Say, listing: int) -> None:

@@ -1,4 +1,5 @@
-"""Section 8: media sessions. Whether calls have media servers, a deployment shows with its first response."""
+"""Section 8: media sessions. Each test sees from a response whether calls have media servers, and is skipped
+if not."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ extension BellwireIncomingMessage: Placed {
 
 /// How long a receiver waits for missing elements, in milliseconds, and how many elements a receiver keeps meanwhile.
 struct StreamBounds: Sendable {
-    /// How long an unknown stream waits for the elements before its first element.
+    /// How long the elements of a stream wait for the stream's first element (number 0 or 1).
     let beginning: Int64
     /// How long a gap is waited for.
     let gap: Int64

@@ -108,8 +108,8 @@ package enum ServiceBounds {
     package static let topicBytes = 65_535
     /// The number of a user's devices whose acks of a call are kept. The acks of further devices are not kept.
     package static let acksPerUser = 32
-    /// The number of further queries for a claim's holder without a call, each after a brief pause, before the holder
-    /// is fenced.
+    /// How often the service looks again for the call that a claim names, each time after a brief pause. Afterwards the
+    /// service writes to the record of this call, so that a commit under way that would create the call fails.
     package static let looksBeforeFencing = 3
     /// Returns the number of unforeseen queries that a batch makes in this attempt, while all calls of the batch wait.
     /// The other queries follow in the next attempt, after the calls that need no further facts are done.

@@ -22,8 +22,8 @@ extension CallMachine {
         }
     }
 
-    /// Serves every deadline that has come, in their order, except resends: the shell serves resends and reports them
-    /// by `delivered`.
+    /// Serves every deadline that has come, in their order, except resends: `Deciding.decideResends` serves resends
+    /// and reports them by `delivered`.
     package mutating func deadlineReached(_ context: DeadlineContext) {
         defer { check() }
         while let next = nextTransition, next.at <= context.now {

@@ -2,10 +2,10 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The roll calls that the coordinators have given to this coordinator (`BrokerSightings`): the coordinator goes through
-/// the devices of a broker that is away, or is back. A coordinator that takes a roll call over begins anew, which repeats
-/// no effect: a lost caller is lost only while the caller's device is not online, and a device is asked only while it was
-/// not heard.
+/// The roll calls that the coordinators have given to this coordinator (`BrokerSightings`): the coordinator goes
+/// through the devices of a broker that is away, or is back. A coordinator that takes a roll call over begins anew.
+/// This does no harm: a call whose caller is known as lost stays unchanged, and a device is asked again only if the
+/// device was not heard since.
 struct RollCalls {
     struct RollCall {
         let name: BrokerReport.RollCallName

@@ -4,7 +4,7 @@ internal import SignalingProtocol
 /// The unanswered requests that would change a call. Events about the call wait meanwhile, since a callback comes
 /// before the events that its request causes.
 struct OpenRequests: Sendable {
-    /// The bound on events that wait per call. Each later event has the whole call.
+    /// The bound on events that wait per call; the oldest are dropped, since the newest event has the whole call.
     static let mostHeld = 16
 
     private var count = 0

@@ -179,7 +179,7 @@ class Attempt:
         port = port or (broker.web_port if transport == "websockets" else broker.port)
         self.client.connect("localhost" if isinstance(tls, ssl.SSLContext) else "127.0.0.1", port)
         self.client.loop_start()
-        assert self._answered.wait(10), "no CONNACK"
+        assert self._answered.wait(30), "no CONNACK"
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self.reason = str(reason)
@@ -202,7 +202,7 @@ class Attempt:
         self.granted.clear()
         self._subscribed.clear()
         self.client.subscribe([(filter, 1) for filter in filters])
-        assert self._subscribed.wait(10), "no SUBACK"
+        assert self._subscribed.wait(30), "no SUBACK"
         return self.granted
 
     def publish(self, topic: str, payload: bytes, **options: Any) -> None:

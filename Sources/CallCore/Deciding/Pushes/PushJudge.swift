@@ -14,9 +14,9 @@ package struct PushJudge: Sendable {
         self.lease = lease
     }
 
-    /// Returns the judgement about a call. Only calls in the push queue are judged (`mayNeedPushes`). A ring needs a member
-    /// who was to ring (`invitedRevision` above 0), and a registration of a device of the member. Then there are six
-    /// reasons for which no ring is due:
+    /// Returns the judgement about a call. Only calls in the push queue are judged (`Commit.pushes`, which
+    /// `Writing.swift` sets). A ring needs a member who was to ring (`invitedRevision` above 0), and a registration
+    /// of a device of the member. Then there are six reasons for which no ring is due:
     /// * The member's invitation is withheld, or the member no longer rings (`Ringing`).
     /// * The settings do not serve the registration's app or platform (`isServed`).
     /// * The device has a served registration for VoIP, and the registration in question is not for VoIP (`Subject.ringing`).

@@ -1,6 +1,8 @@
 import SignalingProtocol
 
 /// The model of the presence of a user's devices (docs/protocol.md, section 1): the rules that every store must follow.
+/// The store in memory uses this type. The scripts of `RedisScript` (`onlineBody`, `offlineBody`) and
+/// `SQLiteCallStore+presence.swift` repeat its rules.
 ///
 /// `now` is the store's time and must not go back.
 package struct UserPresence: Equatable, Sendable {

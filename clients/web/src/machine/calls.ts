@@ -120,7 +120,7 @@ function listedCall(state: State, call: CallObject, reference: number, now: numb
   const known = knownCall(state, call.callID);
   const news = !known || !known.isLive || call.revision !== known.snapshot.revision;
   // Two coordinators may send their lists in the wrong order, so a list that is older than the last news revives no
-  // call. On another connection, or long after the last news, the list is not older: the store has lost data.
+  // call. On another connection, or long after the last news, a lower revision means that the store has lost data.
   const isOlder = known !== undefined && call.revision < known.snapshot.revision && !isOutdated(state, known, now);
   if (isOlder || !hasRoom(state, call)) return [];
   const actions = remember(state, call, 0, reference, undefined, now);
