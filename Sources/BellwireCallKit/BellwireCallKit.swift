@@ -36,6 +36,10 @@
         public var onAudio: ((Bool) -> Void)?
         /// Called when the user presses *mute* in CallKit, with whether the microphone is to be off.
         public var onMute: ((Bool) -> Void)?
+        /// Called after each attempt to register PushKit's token (docs/protocol.md, section 7), at each connection and
+        /// for each new token: with nil after a success, otherwise with the error, as `badRequest` when the deployment
+        /// serves no VoIP pushes to this app. Without a registration a sleeping iPhone does not ring.
+        public var onPushRegistration: ((SignalingError?) -> Void)?
 
         /// A call of the user that CallKit is asked to start.
         private struct Outgoing {
@@ -315,6 +319,7 @@
             var content = PushContent(
                 callID: call.id.string, revision: call.snapshot.revision, inviter: call.inviter.string,
                 media: call.media)
+            content.name = call.snapshot.member(call.inviter)?.name
             content.expiresIn = call.snapshot.timeout * 1_000
             return content
         }
@@ -562,7 +567,12 @@
 
         private func registerToken() async {
             guard let token else { return }
-            try? await client.registerPush(.apnsVoIP, .token(token), app: app)
+            do throws(SignalingError) {
+                try await client.registerPush(.apnsVoIP, .token(token), app: app)
+                onPushRegistration?(nil)
+            } catch {
+                onPushRegistration?(error)
+            }
         }
     }
 

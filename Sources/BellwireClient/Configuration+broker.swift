@@ -13,10 +13,11 @@ extension SignalingClient.Configuration {
     /// with commas between them, the user and the device. Without `device` the client uses the device id of this
     /// installation (`DeviceID.ofThisInstallation`).
     ///
-    /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid or names a broker twice; also
-    ///   when all device ids of this installation are in use.
+    /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid or names a broker twice;
+    ///   also when all device ids of this installation are in use.
     public init(
-        user: String, broker: String, device: String? = nil, certificateAuthorityFile: String? = nil
+        user: String, broker: String, device: String? = nil, certificateAuthorityFile: String? = nil,
+        tokenProvider: (@Sendable () async throws -> String)? = nil
     ) throws(SignalingError) {
         let transports = try Self.addresses(broker).map {
             MQTTTransport(broker: $0, certificateAuthorityFile: certificateAuthorityFile)
@@ -26,6 +27,7 @@ extension SignalingClient.Configuration {
         try self.init(
             user: user, device: name,
             transport: transports.count == 1 ? transports[0] : TransportList(transports))
+        self.tokenProvider = tokenProvider
     }
 
     private static func addresses(_ text: String) throws(SignalingError) -> [BrokerAddress] {

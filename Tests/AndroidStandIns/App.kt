@@ -13,6 +13,8 @@ open class Activity : Context() {
 
     open fun onCreate(savedInstanceState: Bundle?) = Unit
     open fun onNewIntent(intent: Intent) = Unit
+    open fun onDestroy() = Unit
+    fun finish() = Unit
 }
 
 open class Application : Context() {

@@ -326,6 +326,26 @@ import Testing
         #expect(action.outcome == .fulfilled)
     }
 
+    @Test func aCallOfTheConnectionIsShownWithTheInvitersName() async throws {
+        try await alice.update(name: "Alice Ames")
+        try await bob.connect()
+        let call = try await alice.call("bob")
+        try await until("the report") { provider.told == ["report Alice Ames"] }
+        try await call.cancel()
+        try await until("the end") { provider.calls.isEmpty }
+    }
+
+    @Test func aRegistrationThatTheServiceRefusesIsTold() async throws {
+        var outcomes: [SignalingError.Code?] = []
+        callKit.onPushRegistration = { outcomes.append($0?.code) }
+        let registry = phone.registry
+        registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
+        try await bob.connect()
+        // The service of the tests has no push settings.
+        try await until("the refusal") { outcomes.contains(.badRequest) }
+        #expect(!outcomes.contains(nil))
+    }
+
     @Test func theTokenIsRegisteredWithTheConnection() async throws {
         let registry = phone.registry
         registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)

@@ -13,6 +13,12 @@ import Testing
         #expect(error?.code == .badRequest && error?.message.hasPrefix("broker: ") == true)
     }
 
+    @Test func theTokenProviderIsTaken() async throws {
+        let configuration = try SignalingClient.Configuration(
+            user: "alice", broker: "mqtt://a", device: "phone", tokenProvider: { "token" })
+        #expect(try await configuration.tokenProvider?() == "token")
+    }
+
     @Test func severalBrokersAreTaken() throws {
         _ = try SignalingClient.Configuration(user: "alice", broker: "mqtt://a,mqtt://b,mqtt://a:1884", device: "phone")
     }

@@ -136,7 +136,7 @@ def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_pa
     # The listings of docs/push.md, with the app's own functions.
     listings = re.findall(r"```swift\n(.*?)```", (PROJECT / "docs/push.md").read_text(), re.DOTALL)
     assert len(listings) == 2
-    own = "import BellwireClient\nfunc makeClient() -> SignalingClient { fatalError() }\nfunc setMediaSounding(_ isActive: Bool) {}\n"
+    own = "import BellwireClient\nfunc makeClient() -> SignalingClient { fatalError() }\nfunc setMediaSounding(_ isActive: Bool) {}\nfunc show(_ error: any Error) {}\n"
     for number, text in enumerate([*listings, own]):
         (tmp_path / f"Listing{number}.swift").write_text(text)
     compile_(tmp_path, "-typecheck", *map(str, sorted(tmp_path.glob("Listing*.swift"))))

@@ -18,6 +18,8 @@ import android.content.Context
 import android.content.Intent
 import kotlin.concurrent.thread
 import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.Job
+import kotlinx.coroutines.flow.filter
 import kotlinx.coroutines.launch
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.buildJsonObject
@@ -29,6 +31,7 @@ import android.os.Bundle
 import com.hivemq.client.mqtt.*
 import java.io.IOException
 import java.net.URI
+import java.util.concurrent.CancellationException
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicBoolean
@@ -50,6 +53,7 @@ object Registrations {
 suspend fun fetchToken() = ""
 suspend fun askTheUser(inviter: String, media: String?) = true
 fun show(call: CallSnapshot) = Unit
+fun show(trouble: BellwireException) = Unit
 """
 SURROUNDINGS = (
     "client: BellwireClient, connectivityManager: ConnectivityManager, installation: String, scope: CoroutineScope, "

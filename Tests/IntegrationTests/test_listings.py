@@ -277,7 +277,11 @@ BACKEND = 'enum backend { static func bellwireToken(for user: String) async thro
 """The names that a listing takes from its app."""
 LISTINGS = [
     ("swift.md", "client.call(", "func show(_ member: some Any) {}; func startMedia() {}; func stopMedia() {}\n"
+     "func fetchToken() async throws -> String { \"\" }\n"
      "enum media { static func received(_ data: some Any) {} }\n", "{}"),
+    ("swift.md", "client.incomingCalls", "func show(_ trouble: some Any) {}\n"
+     "func askTheUser(_ inviter: some Any, _ media: String?) async -> Bool { true }\n",
+     "import BellwireClient\nlet client = SignalingClient(try .init(user: \"alice\", broker: \"mqtt://x\"))\n{}"),
     ("swift.md", "TestService()", "", "import BellwireClientCore\n{}"),
     ("migrate/agora-callapi.md", "import AgoraSignalClient",
      BACKEND + "import AgoraSignalClient\nimport Foundation\nlet userId = \"alice\"\nstruct Config {{ var signalClient: (any ISignalClient)? }}\n"

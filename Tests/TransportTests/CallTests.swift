@@ -13,6 +13,18 @@ import Testing
         return client
     }
 
+    @Test func severalUsersAreCalledByTheirIDs() async throws {
+        let (alice, bob, carol) = (try await online("alice"), try await online("bob"), try await online("carol"))
+        let call = try await alice.call(["bob", "carol"], media: "video", timeout: 30, extendedData: "party")
+        for invitee in [bob, carol] {
+            let incoming = try #require(await invitee.incomingCalls.first { _ in true })
+            #expect(incoming.id == call.id && incoming.media == "video" && incoming.snapshot.timeout == 30)
+            #expect(incoming.snapshot.mode == .advanced && incoming.snapshot.extendedData == "party")
+        }
+        let error = await #expect(throws: SignalingError.self) { try await alice.call(["bob", ""]) }
+        #expect(error?.code == .badRequest)
+    }
+
     @Test func anInvitationWhoseTimePassesUnheardEndsWhenTheServiceTells() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         _ = try await alice.call(.init(invitees: [self.bob], timeout: 1))

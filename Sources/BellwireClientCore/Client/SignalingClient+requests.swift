@@ -16,7 +16,8 @@ extension SignalingClient {
     }
 
     /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` this may
-    /// be the call of the invitee's earlier invitation of this user.
+    /// be the call of the invitee's earlier invitation of this user. Without a `mode` the call is common: the service
+    /// ends a common call when a member accepts.
     public func call(_ invite: Request.Invite) async throws(SignalingError) -> BellwireCall {
         let success = try await self.invite(invite)
         let driver = driver
@@ -36,6 +37,23 @@ extension SignalingClient {
     /// - Throws: the errors of `invite`; `badRequest` for a text that is not a user id.
     public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> BellwireCall {
         try await call(.init(invitees: [UserID(word: user)], mode: .advanced, media: media))
+    }
+
+    /// Calls the users with these ids in an advanced call, as `call(_:media:)` does, with what else an invitation may
+    /// say: the seconds until it expires (1 to 600, by default 60), data for the invitees' apps (at most 2048 bytes), and
+    /// the texts of the push.
+    ///
+    /// - Throws: the errors of `invite`; `badRequest` for a text that is not a user id.
+    public func call(
+        _ users: [String], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
+        push: Request.Push? = nil
+    ) async throws(SignalingError) -> BellwireCall {
+        var invitees: [UserID] = []
+        for user in users { invitees.append(try UserID(word: user)) }
+        return try await call(
+            .init(
+                invitees: invitees, mode: .advanced, timeout: timeout, media: media, extendedData: extendedData,
+                push: push))
     }
 
     /// The call as an object; nil when this device knows of no live call with this id.
