@@ -136,7 +136,7 @@ def test_a_healthy_deployment_raises_no_alert_and_fills_the_dashboard(site: Site
     alice, bob = site.world.phones("alice", "bob")
     for _ in range(8):
         alice.end(talk(alice, bob))
-    wait_until(lambda: (prometheus.value("sum(bellwire_ring_seconds_count)") or 0) >= 8, 30, "the calls are scraped")
+    wait_until(lambda: (prometheus.value("sum(bellwire_ring_seconds_count)") or 0) >= 8, 90, "the calls are scraped")
     wait_until(lambda: prometheus.value("bellwire:coordinators_serving") == 2, 30, "both coordinators serve")
 
     def is_healthy() -> bool:

@@ -185,7 +185,7 @@ class Page:
                 continue
         return found
 
-    def find(self, role: str, name: str | Callable[[str], bool], timeout: float = 20) -> Any:
+    def find(self, role: str, name: str | Callable[[str], bool], timeout: float = 40) -> Any:
         return self.wait(lambda: next(iter(self.all(role, name)), None), timeout, f"{role} {name!r}")
 
     def has(self, role: str, name: str | Callable[[str], bool]) -> bool:
@@ -200,7 +200,7 @@ class Page:
 
     # A person's actions and view
 
-    def press(self, name: str, timeout: float = 20) -> None:
+    def press(self, name: str, timeout: float = 40) -> None:
         self.wait(lambda: self.press_if_there(name), timeout, f"button {name!r}")
 
     def press_if_there(self, *names: str) -> bool:
