@@ -336,7 +336,7 @@ import Testing
     }
 
     @Test func aRegistrationThatTheServiceRefusesIsTold() async throws {
-        var outcomes: [SignalingError.Code?] = []
+        var outcomes: [ErrorCode?] = []
         callKit.onPushRegistration = { outcomes.append($0?.code) }
         let registry = phone.registry
         registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
