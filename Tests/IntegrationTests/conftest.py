@@ -107,11 +107,22 @@ class Deployments:
 _deployments = Deployments()
 
 
+BROWSERS = {
+    "test_web_page.py": "first browser",
+    "test_react.py": "first browser",
+    "test_web_push.py": "second browser",
+    "test_admin_page.py": "second browser",
+    "test_hidden_page.py": "second browser",
+    "test_web_media.py": "second browser",
+}
+"""The shares of files with browsers, two in all: two cores do not carry the browsers of more files at once, and pages then
+take minutes for what takes seconds."""
+
 SECONDS = {
-    "test_web_page.py": 150,
+    "second browser": 180,
+    "first browser": 170,
     "test_conformance.py::test_a_deployment_with_the_protocols_timers_conforms": 125,
     "test_conformance.py::test_a_deployment_with_short_timers_conforms": 80,
-    "test_web_push.py": 70,
     "test_webhooks.py": 65,
     "test_zego_call_compat.py::test_an_invitation_that_expired_is_told_to_nobody": 65,
     "test_zego_call_compat.py::test_a_caller_that_sends_no_heartbeat_is_answered_at_the_last_moment": 60,
@@ -130,20 +141,20 @@ SECONDS = {
     "test_tokens.py": 30,
     "test_races.py": 30,
     "test_slow_reader.py": 30,
-    "test_hidden_page.py": 30,
-    "test_web_media.py": 25,
     "test_restart.py": 25,
     "test_conformance.py": 25,
     "test_conformance_sdks.py": 20,
 }
-"""The tests that take longest, each with its seconds on an idle machine. A test that is named here has deployments of
-its own."""
+"""The shares and tests that take longest, each with its seconds on an idle machine. A test that is named here has
+deployments of its own."""
 
 
 def share(nodeid: str) -> str:
-    """The share of a test. A single process runs a share: the tests of a file share its deployments and browsers."""
+    """The share of a test. A single process runs a share: the tests of a file share its deployments and browsers, and
+    some files with browsers follow each other."""
     test = nodeid.partition("[")[0]
-    return nodeid if test in SECONDS else test.partition("::")[0]
+    file = test.partition("::")[0]
+    return nodeid if test in SECONDS else BROWSERS.get(file.rpartition("/")[2], file)
 
 
 class _Shares(LoadScopeScheduling):
