@@ -20,7 +20,7 @@ _brief = pytest.mark.conformance
 
 
 @_brief
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
     """Two coordinators that share Redis, both MQTT versions, QoS 0."""
     redis = RedisServer(tmp_path / "redis")
@@ -32,7 +32,7 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
 
 
 @_brief
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
     """Devices of the same user, and users of the same call, are at different brokers, with QoS 1."""
     redis = RedisServer(tmp_path / "redis")
@@ -44,7 +44,7 @@ def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
 
 
 @pytest.mark.stores
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("servers", [SentinelFleet, RedisCluster])
 def test_a_deployment_on_servers_that_fail_over_conforms(
     tmp_path: Path, servers: type[SentinelFleet] | type[RedisCluster]
@@ -57,7 +57,7 @@ def test_a_deployment_on_servers_that_fail_over_conforms(
         store.stop()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None:
     """This run waits for 10 s, 30 s, 60 s and 120 s. The other runs have the tests with shorter waits."""
     with deployment(tmp_path, "sqlite") as broker:

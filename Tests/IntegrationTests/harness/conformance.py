@@ -74,7 +74,7 @@ def check(broker: Broker | Sequence[Broker], *options: str) -> str:
     # and an immediate message may take longer.
     brokers = [broker] if isinstance(broker, Broker) else broker
     command = [suite, "--broker", ",".join(broker.url for broker in brokers), "--parallel", "10", "--patience", "15", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1190, check=False)
     failures = done.stdout[max(0, done.stdout.find("FAILED  §")) :]
     assert done.returncode == 0, failures[:60_000] + done.stderr[-2_000:]
     print("\n".join(done.stdout.splitlines()[-12:]))
