@@ -115,8 +115,8 @@ BROWSERS = {
     "test_hidden_page.py": "second browser",
     "test_web_media.py": "second browser",
 }
-"""The shares of files with browsers, two in all: two cores do not carry the browsers of more files at once, and pages then
-take minutes for what takes seconds."""
+"""The shares of the files that use a browser in most of their tests, two in all: two cores do not carry more at once, and
+pages then take minutes for what takes seconds. Files with a browser in single tests have no such share."""
 
 SECONDS = {
     "second browser": 180,
