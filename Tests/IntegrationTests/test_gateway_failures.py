@@ -177,7 +177,7 @@ def busiest(processes: dict[str, int]) -> tuple[float, str]:
     return max(((processor_time(pid) - before[name]) / passed, name) for name, pid in processes.items())
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateways: Any, providers: PushProviders, tmp_path: Path) -> None:
     """The broker, Redis and the receiver of webhooks, each at rest and while calls are made."""
     store, receiver = RedisServer(tmp_path / "redis"), Receiver(tmp_path / "receiver")
@@ -190,7 +190,8 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
 
         def make_calls() -> None:
             number = 0
-            while not halt.is_set():
+            # Forty calls a second, however fast the machine is: what follows them must have an end within the wait below.
+            while not halt.wait(0.1):
                 number += 1
                 body = {"inviter": f"alice-{number}", "invitees": [f"bob-{number}"], "timeout": 1}
                 answers[gateway.post("/v1/calls", body, timeout=15).status] += 1
@@ -238,10 +239,10 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
                     world.tap.settle()
                     del world.tap.messages[seen:]
                 last = (1.0, "nobody")
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 45
                 while last[0] > 0.02 and time.monotonic() < deadline:
                     last = busiest(processes)
-                assert last[0] <= 0.02, f"{last[1]} uses {last[0]:.0%} of a core, 20 s after {restart.__name__} ({is_loaded=})"
+                assert last[0] <= 0.02, f"{last[1]} uses {last[0]:.0%} of a core, 45 s after {restart.__name__} ({is_loaded=})"
         assert set(answers) <= {201, 503}, answers
     finally:
         halt.set()

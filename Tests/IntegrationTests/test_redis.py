@@ -122,6 +122,9 @@ def test_a_frozen_coordinator_delays_and_then_disturbs_nobody(world: World) -> N
 
 
 @pytest.mark.timeout(120)
+# On a busy machine a coordinator may leave the share group for a moment, since Redis seems to be away. While the other
+# is being restarted, a request then reaches nobody and must be sent again.
+@pytest.mark.alone
 def test_a_rolling_restart_under_load_shows_no_error(world: World) -> None:
     """Each coordinator drains and comes back in turn; no device has to send a request twice."""
     pairs = [world.phones("alice", "bob") for _ in range(4)]

@@ -701,8 +701,8 @@ def test_a_broker_that_is_away(rig: Rig, browsers: Callable[[int], Browser]) -> 
     bob.answer(alice.user)
     alice.expect_frames(bob.user)
     # The call outlives its broker, and its coordinator.
-    world.broker.restart()
     world.service.kill()
+    world.broker.restart()
     alice.expect_notice("The connection to the service is lost")
     world.service.start()
     for page, other in ((alice, bob), (bob, alice)):

@@ -16,7 +16,7 @@ from harness import PROJECT, Deploy, Device, SecureBroker, Service, World, membe
 from harness.accessibility import RULES
 from harness.devtools import DevTools, WorkerTools
 from harness.gateway import Gateway, user_path
-from harness.page import MISSING, WATCH, Browser, Page, PageServer
+from harness.page import CHROMIUM, MISSING, WATCH, Browser, Page, PageServer
 from harness.push_content import Pushed
 from harness.push_providers import PushProviders
 from harness.push_target import Target, point
@@ -75,7 +75,7 @@ class Deployment:
 def deployment(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     build_sdk()
     directory = tmp_path_factory.mktemp("web-push")
-    browser = Browser(directory / "browser")
+    browser = Browser(directory / "browser", program=CHROMIUM)
     made = Deployment(deploy(1), directory, browser)
     yield made
     made.close()

@@ -30,7 +30,7 @@ def compile_kotlin(out: Path, *sources: Path) -> None:
     compiler = next(entry for entry in path.split(":") if entry.endswith("-all.jar"))
     options = ["-no-stdlib", "-no-reflect", "-Werror", "-cp", path, "-d", str(out)]
     done = subprocess.run(
-        ["java", "-Xmx1g", "-cp", compiler, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", *options, *map(str, sources)],
+        ["java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", compiler, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", *options, *map(str, sources)],
         capture_output=True,
         text=True,
         timeout=280,

@@ -15,13 +15,15 @@ from .service import PROJECT
 from .site import Answers, Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HEADLESS = shutil.which("chromium-headless-shell") or CHROMIUM
+"""A Chromium without a window of its own, which takes half the processor time. Such a browser shows no notifications, and
+all of its tabs are visible."""
 CHROMEDRIVER = shutil.which("chromedriver")
 
 try:
     from selenium import webdriver
     from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
     from selenium.webdriver import ActionChains
-    from selenium.webdriver.common.by import By
 except ImportError:  # pragma: no cover
     webdriver = None  # type: ignore[assignment]
 
@@ -46,7 +48,6 @@ FLAGS = [
     # A name of this machine that no browser takes for secure.
     "--host-resolver-rules=MAP insecure.test 127.0.0.1",
 ]
-_GRANTED = "--use-fake-ui-for-media-stream"
 _DIST = PROJECT / "clients/web/dist/page"
 _KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
@@ -99,23 +100,36 @@ class _Answers(Answers):
         self.answer(body, kind, status, headers)
 
 
+_CANDIDATES = r"""
+const [selector, name] = arguments;
+const plain = (text) => (text ?? "").replace(/\s/g, "");
+const texts = (element) => [
+  element.textContent, element.innerHTML, ...[...element.attributes].map(({value}) => value),
+  ...[...(element.labels ?? [])].map((label) => label.textContent),
+  ...(element.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => document.getElementById(id)?.textContent),
+];
+return [...document.querySelectorAll(selector)].filter((element) =>
+  element.getClientRects().length > 0 && (name === null || texts(element).some((text) => plain(text).includes(plain(name)))));
+"""
+"""The elements of a selector that are drawn and may have an accessible name: what gives an element its name contains it."""
+
+
 class Browser:
     """A Chromium with a driver of its own. Each page is a tab of this browser."""
 
-    def __init__(self, directory: Path, *flags: str, may_use_camera: bool = True, locale: str = "en-GB") -> None:
+    def __init__(self, directory: Path, program: str | None = HEADLESS) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         options = webdriver.ChromeOptions()
         # Chromium and its driver end with their parent, however the parent ends.
         chromium = directory / "chromium"
-        chromium.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMIUM} "$@"\n')
+        chromium.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {program} "$@"\n')
         chromium.chmod(0o700)
         options.binary_location = str(chromium)
-        for flag in [*FLAGS, *([_GRANTED] if may_use_camera else []), f"--lang={locale}", *flags]:
+        for flag in [*FLAGS, "--use-fake-ui-for-media-stream", "--lang=en-GB"]:
             options.add_argument(flag)
-        options.add_argument(f"--user-data-dir={directory / 'profile'}")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        # The driver writes to its home folder.
-        environment = clean_environment({"HOME": str(directory), "SE_AVOID_STATS": "true"})
+        # The driver writes to its home folder, and the browser's profile to the folder for temporary files.
+        environment = clean_environment({"HOME": str(directory), "TMPDIR": str(directory), "SE_AVOID_STATS": "true"})
         driver = directory / "chromedriver"
         driver.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMEDRIVER} "$@"\n')
         driver.chmod(0o700)
@@ -174,7 +188,9 @@ class Page:
             "video": "video",
         }
         found = []
-        for element in self.driver.find_elements(By.CSS_SELECTOR, selectors[role]):
+        # The script leaves out what cannot have this name, since each further question is a request to the browser.
+        candidates = self.js(_CANDIDATES, selectors[role], name if isinstance(name, str) else None)
+        for element in candidates:
             try:
                 if not element.is_displayed() or (role != "video" and element.aria_role != role):
                     continue
@@ -193,7 +209,7 @@ class Page:
 
     def wait(self, condition: Callable[[], Value | None], timeout: float, what: str) -> Value:
         try:
-            return wait_until(condition, timeout, what, every=0.05)
+            return wait_until(condition, timeout, what, every=0.1)
         except AssertionError as error:
             said = self.js("return document.body.innerText")
             raise AssertionError(f"{self.user}: {error}; the page says:\n{said}\n{self.browser.console()}") from None

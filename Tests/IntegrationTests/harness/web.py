@@ -65,7 +65,8 @@ class WebClient:
         self._outcomes: dict[int, dict[str, Any]] = {}
         self._changed = threading.Condition()
         self._orders = 0
-        settings = {"sdk": str(SDK), "url": url, "user": user} | options
+        # The SDK's usual ten seconds are little for a busy machine.
+        settings = {"sdk": str(SDK), "url": url, "user": user, "connectTimeout": 20_000} | options
         self._process = subprocess.Popen(
             mortal(NODE, "--experimental-websocket", _SCRIPT, json.dumps(settings)),
             stdin=subprocess.PIPE,
