@@ -36,7 +36,12 @@ class Notification {
 }
 
 class NotificationChannel(val id: String, val name: CharSequence, val importance: Int) {
-    fun setSound(sound: Uri?, attributes: AudioAttributes?) = Unit
+    var sound: Uri? = null
+
+    fun setSound(sound: Uri?, attributes: AudioAttributes?) {
+        this.sound = sound
+    }
+
     fun enableVibration(vibration: Boolean) = Unit
 }
 

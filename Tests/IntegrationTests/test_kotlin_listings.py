@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness import PROJECT
 from harness.kotlin import classpath, compile_kotlin
@@ -111,6 +112,15 @@ def test_the_android_part_is_small_and_the_sdk_knows_nothing_of_android() -> Non
     assert 0 < sum(len(file.read_text().splitlines()) for file in files) <= 480
     for file in (PROJECT / "clients/kotlin/src/main/kotlin").rglob("*.kt"):
         assert not re.search(r"^import (android|androidx|com\.google)\.", file.read_text(), re.MULTILINE), file
+
+
+def test_the_codes_and_reasons_are_those_of_the_protocol() -> None:
+    """docs/protocol.md, sections 2 and 4, by the schemas of docs/asyncapi.yaml."""
+    schemas = yaml.safe_load((PROJECT / "docs/asyncapi.yaml").read_text())["components"]["schemas"]
+    sources = PROJECT / "clients/kotlin/src/main/kotlin/org/bellwire"
+    for file, name, schema in (("BellwireException.kt", "ErrorCodes", "ErrorCode"), ("Types.kt", "EndReasons", "EndReason")):
+        words = re.findall(r'const val \w+: String = "(\w+)"', (sources / file).read_text().partition(f"object {name} {{")[2])
+        assert words[: len(schemas[schema]["enum"])] == schemas[schema]["enum"], name
 
 
 def test_the_class_files_are_those_of_java_8(tmp_path: Path) -> None:

@@ -307,7 +307,8 @@ export class BellwireClient {
 
   /**
    * Calls users (`call.invite`), and returns when the service has made the call. The returned call emits the invitees'
-   * answers. With `glare: "merge"` the result may be the invitee's own call.
+   * answers. With `glare: "merge"` the result may be the invitee's own call. After `noResponse` the client cancels the
+   * call, or ends a call that was answered meanwhile, so that no phone rings for a call of which the app knows nothing.
    */
   async call(invitees: string[], options: CallOptions = {}): Promise<Call> {
     const { signal, callID = randomID(), ...fields } = options;
@@ -327,6 +328,7 @@ export class BellwireClient {
       response = await this.request("call.invite", { ...fields, invitees, callID });
     } catch (error) {
       asked.finish("gone");
+      if (error instanceof BellwireError && error.code === "noResponse") void this.takeBack(callID);
       throw error;
     } finally {
       signal?.removeEventListener("abort", cancel);
@@ -340,6 +342,15 @@ export class BellwireClient {
     call.invited = readInvited(response);
     call.learn(response.body.mediaSession);
     return call;
+  }
+
+  private async takeBack(callID: string): Promise<void> {
+    for (const type of ["call.cancel", "call.end"]) {
+      try {
+        await this.request(type, { callID });
+        return;
+      } catch { /* An invitee has answered, or the call was never made. */ }
+    }
   }
 
   /** Returns a call's current state (`call.get`). This user must be a present or past member. */

@@ -475,3 +475,15 @@ test("a call that was made, and a call of a page before, have their media sessio
   assert.equal(resumed.mediaSession.token, "two");
   await client.disconnect();
 });
+
+test("an invitation without a response is taken back", async () => {
+  const { client, published, refuse } = await online("alice", { requestTimeout: 50 });
+  await assert.rejects(client.call(["bob"], { callID: "c" }), { code: "noResponse" });
+  await settled();
+  const types = () => published.filter((each) => each.callID === "c").map(({ type }) => type);
+  assert.deepEqual(types(), ["call.invite", "call.cancel"]);
+  refuse("call.cancel", { code: "invalidState", message: "", state: "active" });
+  await settled();
+  assert.deepEqual(types(), ["call.invite", "call.cancel", "call.end"]);
+  await client.disconnect();
+});

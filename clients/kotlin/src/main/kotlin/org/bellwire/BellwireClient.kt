@@ -191,7 +191,10 @@ public class BellwireClient internal constructor(
     /** The calls that ring on this device or in which this device takes part. */
     public val calls: List<Call> get() = known.values.toList()
 
-    /** Why the last attempt to connect failed or the last connection ended, as text for people; null before. */
+    /**
+     * Why the last attempt to connect failed or the last connection ended, as text for people; null before that, and
+     * while the client is connected.
+     */
     public val problem: String? get() = lastProblem
 
     /** The deployment's STUN and TURN servers. The credentials last for about an hour, and each connection renews them. */
@@ -282,7 +285,8 @@ public class BellwireClient internal constructor(
     /**
      * `call.invite`: calls users, and returns when the service has made the call. With `Glare.MERGE` the result may be
      * the invitee's own call. A coroutine that is cancelled meanwhile cancels the call, and ends a call that was answered
-     * in the same moment. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `callExists`, `badRequest`.
+     * in the same moment; the same happens after `noResponse`, so that no phone rings for a call of which the app knows
+     * nothing. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `callExists`, `badRequest`.
      */
     public suspend fun call(invitees: List<String>, options: CallOptions = CallOptions()): Call {
         currentCoroutineContext().ensureActive()
@@ -309,7 +313,16 @@ public class BellwireClient internal constructor(
             ask(current, Asked("call.cancel", jsonOf("callID" to callID), CompletableDeferred()) {})
             scope.launch { runCatching { made.await().hangUp() } }
             throw exception
+        } catch (exception: BellwireException) {
+            if (exception.code == ErrorCodes.NO_RESPONSE) scope.launch { takeBack(callID) }
+            throw exception
         }
+    }
+
+    /** Cancels a call whose invitation got no response, or ends the call when an invitee has answered meanwhile. */
+    private suspend fun takeBack(callID: String) {
+        val fields = jsonOf("callID" to callID)
+        runCatching { perform("call.cancel", fields) }.recoverCatching { perform("call.end", fields) }
     }
 
     /** Returns the call of a response to an invitation. */
@@ -543,6 +556,7 @@ public class BellwireClient internal constructor(
             when (told) {
                 is Told.Online -> {
                     log.info("the service knows the device")
+                    lastProblem = null
                     standing.value = ConnectionState.CONNECTED
                     val connected = running.isConnected
                     completions += { connected.complete(Unit) }

@@ -26,8 +26,7 @@ public class Call internal constructor(
     private val changeHub = EventHub<CallChange>()
     private val signalHub = EventHub<Signal> { it.data.text.length }
 
-    @Volatile
-    private var over: String? = null
+    private val over = MutableStateFlow<String?>(null)
 
     @Volatile
     private var wasMissed = false
@@ -73,18 +72,23 @@ public class Call internal constructor(
         get() = members.any { it.userID != client.user && it.state == MemberState.RECEIVED }
 
     /** Whether the user takes part in the call on this device. */
-    public val isHere: Boolean get() = over == null && isOnThisDevice(snapshot)
+    public val isHere: Boolean get() = over.value == null && isOnThisDevice(snapshot)
 
     /**
-     * Why the call is over for this device; null before the end. The call's own reason (`answered`, `rejected`, `busy`,
-     * `timeout`, `cancelled`, `callerLost`, `hangup`, `quit`, `heartbeatTimeout`), or this user's last state in a call
-     * that goes on (`rejected`, `quit`, `timeout`, `cancelled`), or `answeredElsewhere` or `rejectedElsewhere` (by
-     * another device of this user), `gone` (the call ended while this device could not be reached), or `disconnected`
-     * (the app disconnected the client).
+     * Why the call is over for this device, one of `EndReasons` or a text of the app that ended the call; null before the
+     * end. The call's own reason, or this user's last state in a call that goes on (`rejected`, `quit`, `timeout`,
+     * `cancelled`).
      */
-    public val endReason: String? get() = over
+    public val endReason: String? get() = over.value
 
-    /** Whether the call is over and this user never responded on any device. */
+    /** `endReason` as a flow for user interfaces: null until the call is over for this device. Never completes. */
+    public val endReasons: StateFlow<String?> = over.asStateFlow()
+
+    /**
+     * Whether the service has told this device that the call is over and that this user never responded on any device.
+     * False also when this device could not be reached at the end (`endReason` is `gone`, or `timeout` by this device's
+     * own clock): `client.history()` then tells what became of the call.
+     */
     public val isMissed: Boolean get() = wasMissed
 
     /**
@@ -177,10 +181,10 @@ public class Call internal constructor(
         try {
             take(step)
         } catch (exception: BellwireException) {
-            if (exception.code == "callEnded" || exception.code == "callNotFound") return
+            if (exception.code == ErrorCodes.CALL_ENDED || exception.code == ErrorCodes.CALL_NOT_FOUND) return
             // An invitee may have answered in the same moment, and the response may tell of the answer before the event
             // comes.
-            if (exception.code == "invalidState" && leaving == step) client.get(id)
+            if (exception.code == ErrorCodes.INVALID_STATE && leaving == step) client.get(id)
             if (leaving == step) throw exception
         }
         // An invitee may have answered during the cancel.
@@ -194,7 +198,7 @@ public class Call internal constructor(
         get() {
             val call = snapshot
             val own = call.member(client.user)?.state
-            if (over != null || call.state == CallState.ENDED || own == null) return null
+            if (over.value != null || call.state == CallState.ENDED || own == null) return null
             if (own.isPending) return Leaving.REJECT
             if (own != MemberState.ACCEPTED) return null
             if (call.state == CallState.RINGING && call.inviter == client.user) return Leaving.CANCEL
@@ -258,7 +262,7 @@ public class Call internal constructor(
 
     /** Takes the call's new state from the service. */
     internal fun update(snapshot: CallSnapshot, isMissed: Boolean = false) {
-        if (over != null) return
+        if (over.value != null) return
         val before = current.value
         current.value = snapshot
         if (isMissed) wasMissed = true
@@ -274,8 +278,7 @@ public class Call internal constructor(
 
     /** Ends the call for this device. */
     internal fun finish(reason: String) {
-        if (over != null) return
-        over = reason
+        if (!over.compareAndSet(null, reason)) return
         client.forget(this)
         changeHub.finish()
         signalHub.finish()
@@ -300,12 +303,12 @@ public class Call internal constructor(
         val own = call.member(client.user)
         val isElsewhere = own?.device != null && own.device != client.device
         return when {
-            isElsewhere && own.state == MemberState.REJECTED -> "rejectedElsewhere"
-            isElsewhere && own.state == MemberState.ACCEPTED -> "answeredElsewhere"
-            call.state == CallState.ENDED -> call.endReason ?: "gone"
-            own == null -> "gone"
+            isElsewhere && own.state == MemberState.REJECTED -> EndReasons.REJECTED_ELSEWHERE
+            isElsewhere && own.state == MemberState.ACCEPTED -> EndReasons.ANSWERED_ELSEWHERE
+            call.state == CallState.ENDED -> call.endReason ?: EndReasons.GONE
+            own == null -> EndReasons.GONE
             own.state == MemberState.ACCEPTED || own.state.isPending -> null
-            own.reason == "callerLost" || own.reason == "heartbeatTimeout" -> own.reason
+            own.reason == EndReasons.CALLER_LOST || own.reason == EndReasons.HEARTBEAT_TIMEOUT -> own.reason
             else -> own.state.wire
         }
     }

@@ -275,3 +275,33 @@ public data class Trace(val call: CallSnapshot, val entries: List<TraceEntry>, v
 
 /** A push service (docs/protocol.md, section 7). */
 public enum class Platform(internal val wire: String) { FCM("fcm"), APNS("apns"), APNS_VOIP("apnsVoIP") }
+
+/** The reasons for which a call is over (`Call.endReason`; docs/protocol.md, section 4). A later service may add reasons. */
+public object EndReasons {
+    /** An invitee has answered a call of mode `common`: the service's part is over, and the conversation begins. */
+    public const val ANSWERED: String = "answered"
+    public const val REJECTED: String = "rejected"
+    public const val BUSY: String = "busy"
+    public const val TIMEOUT: String = "timeout"
+    public const val CANCELLED: String = "cancelled"
+
+    /** The inviter's devices could no longer be reached while the call rang. */
+    public const val CALLER_LOST: String = "callerLost"
+
+    /** A member has ended the call for all. */
+    public const val HANGUP: String = "hangup"
+    public const val QUIT: String = "quit"
+
+    /** The heartbeats of the members stopped. */
+    public const val HEARTBEAT_TIMEOUT: String = "heartbeatTimeout"
+
+    /** Another device of this user has accepted the call. This device's own reason, as the following are. */
+    public const val ANSWERED_ELSEWHERE: String = "answeredElsewhere"
+    public const val REJECTED_ELSEWHERE: String = "rejectedElsewhere"
+
+    /** The call ended while this device could not be reached. */
+    public const val GONE: String = "gone"
+
+    /** The app has disconnected the client. */
+    public const val DISCONNECTED: String = "disconnected"
+}

@@ -182,6 +182,50 @@ class ClientTest {
     }
 
     @Test
+    fun theEndOfACallIsAFlowAsWell() {
+        val client = connected()
+        val calling = start { client.call(listOf("bob"), CallOptions(callID = "c")) }
+        answer("call.invite", """"ok":true,"time":1,"call":${call(1, "inviting")}""")
+        val told = mutableListOf<String?>()
+        start { calling.getCompleted().endReasons.collect { told += it } }
+        event("call.ended", 2, call(2, "rejected", "ended", ""","endReason":"busy""""))
+        assertEquals(listOf(null, EndReasons.BUSY), told)
+    }
+
+    /** The service may have served the invitation: no phone is to ring for a call that failed for its app. */
+    @Test
+    fun anInvitationWithoutAResponseIsTakenBack() {
+        val client = connected()
+        val calling = start { client.call(listOf("bob"), CallOptions(callID = "c")) }
+        passWithoutResponse(30_000)
+        assertEquals(ErrorCodes.NO_RESPONSE, code(calling))
+        // In the client's own coroutine, in another thread.
+        fun sends(type: String) = eventually {
+            loop.run()
+            broker.last.published.any { type in it.second }
+        }
+        sends("call.cancel")
+        assertEquals("c", broker.last.last("call.cancel").text("callID"))
+        answer("call.cancel", """"ok":false,"error":{"code":"invalidState","message":"","state":"active"}""")
+        sends("call.end")
+        assertEquals("c", broker.last.last("call.end").text("callID"))
+    }
+
+    @Test
+    fun theProblemOfTheConnectionEndsWithTheNextConnection() {
+        val client = connected()
+        broker.last.handlers.closed(lost("the cable is cut"))
+        loop.run()
+        assertEquals("the cable is cut", client.problem)
+        loop.pass(1_000)
+        broker.last.accept()
+        loop.run()
+        broker.last.welcome()
+        loop.run()
+        assertNull(client.problem)
+    }
+
+    @Test
     fun anInvitationIsToldOnceAndWithdrawnWhenItIsOver() {
         val client = connected()
         fun incoming(revision: Int, id: String, state: String = "ringing", own: String = "inviting") =

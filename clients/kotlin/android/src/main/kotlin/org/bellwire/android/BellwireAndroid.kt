@@ -3,6 +3,7 @@ package org.bellwire.android
 import android.app.*
 import android.content.Context
 import android.media.*
+import android.net.Uri
 import android.os.SystemClock
 import android.util.Log
 import org.bellwire.*
@@ -20,6 +21,8 @@ public object BellwireAndroid {
      *   connected, rejects the call. Without a connection the ring check of the push declines.
      * @property hungUp Called when the user ends an answered or outgoing call by a headset, a car or a watch, and when
      *   the phone does not allow an outgoing call now.
+     * @property ringtone The sound of a ringing call; the phone's ringtone when null. Android keeps the sound with which
+     *   the app was first started: the user may then change the sound in the phone's settings, and the app may not.
      * @property usesTelecom Whether the phone's Telecom service is told of calls: then a car or a watch shows the call.
      */
     public class Settings(
@@ -29,6 +32,7 @@ public object BellwireAndroid {
         public val channelName: String = "Incoming calls",
         public val missedChannelName: String = "Missed calls",
         public val usesTelecom: Boolean = true,
+        public val ringtone: Uri? = null,
         public val declined: (callID: String) -> Unit = {},
         public val hungUp: (callID: String) -> Unit = {},
     )
@@ -55,7 +59,7 @@ public object BellwireAndroid {
         this.settings = settings
         val sound = AudioAttributes.Builder().setUsage(AudioAttributes.USAGE_NOTIFICATION_RINGTONE).build()
         val ringing = NotificationChannel(Ringing.RINGING_CHANNEL, settings.channelName, NotificationManager.IMPORTANCE_HIGH)
-        ringing.setSound(RingtoneManager.getDefaultUri(RingtoneManager.TYPE_RINGTONE), sound)
+        ringing.setSound(settings.ringtone ?: RingtoneManager.getDefaultUri(RingtoneManager.TYPE_RINGTONE), sound)
         ringing.enableVibration(true)
         val missed = NotificationChannel(Ringing.MISSED_CHANNEL, settings.missedChannelName, NotificationManager.IMPORTANCE_DEFAULT)
         context.getSystemService(NotificationManager::class.java)?.createNotificationChannels(listOf(ringing, missed))

@@ -9,7 +9,9 @@ import android.os.Build
 import android.telecom.DisconnectCause
 import androidx.core.app.*
 import androidx.core.content.ContextCompat
+import kotlinx.coroutines.flow.*
 import kotlinx.serialization.json.*
+import org.bellwire.*
 import java.net.HttpURLConnection
 import java.net.URL
 
@@ -40,6 +42,20 @@ public class Ringing(private val context: Context) {
             if (last(push.callID) != news) return
             if (rest <= 0) silence(push.callID) else ring(push.callID, push.caller, push.body, rest)
         }
+    }
+
+    /**
+     * Rings for a call that the app's own client tells of (`incomingCalls`), and ends the ringing with the call or its
+     * answer. Returns when the call is over for this device. After `answered` the conversation of a common call begins:
+     * the app calls `stop` when the conversation ends.
+     */
+    public suspend fun follow(call: Call, text: String) {
+        ring(call.id, call.snapshot.member(call.inviter)?.name ?: call.inviter, text, call.snapshot.timeout * 1_000)
+        call.snapshots.combine(call.endReasons) { _, reason -> reason }.first { reason ->
+            if (call.isHere) answered(call.id)
+            reason != null
+        }
+        if (call.endReason == EndReasons.ANSWERED) answered(call.id) else stop(call.id)
     }
 
     /** Shows a ringing call, for `milliseconds`. */
@@ -103,7 +119,8 @@ public class Ringing(private val context: Context) {
     private fun show(callID: String, id: Int, notification: Notification) {
         val isAllowed = Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU ||
             ContextCompat.checkSelfPermission(context, Manifest.permission.POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED
-        if (isAllowed) manager.notify(callID, id, notification)
+        if (isAllowed) return manager.notify(callID, id, notification)
+        BellwireAndroid.log.write(LogLevel.WARNING, "call $callID is not shown: the user has not allowed notifications", null)
     }
 
     /** The data makes the intents of two calls different. */

@@ -18,8 +18,14 @@ import androidx.core.app.NotificationManagerCompat
 import androidx.core.content.ContextCompat
 import com.google.firebase.messaging.RemoteMessage
 import com.sun.net.httpserver.HttpServer
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
 import org.bellwire.BellwireClient
 import org.bellwire.LogLevel
+import org.bellwire.transport.ConnectionHandlers
+import org.bellwire.transport.ConnectionSettings
+import org.bellwire.transport.Transport
 import org.junit.After
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNotNull
@@ -195,8 +201,84 @@ class RingingTest {
     @Test
     fun withoutThePermissionNothingIsShown() {
         ContextCompat.mayNotify = false
+        Log.lines.clear()
         take("ring", 1)
         assertTrue(shown.isEmpty())
+        assertEquals(listOf(Log.WARN), Log.lines.map { it.first })
+    }
+
+    @Test
+    fun theAppMayHaveARingtone() {
+        val ringtone = Uri("ringtone")
+        val manager = NotificationManager()
+        phone.services[NotificationManager::class.java] = manager
+        BellwireAndroid.configure(phone, BellwireAndroid.Settings(CallActivity::class.java, 7, ringtone = ringtone))
+        assertEquals(listOf(ringtone, null), manager.channels.map { it.sound })
+    }
+
+    /** A broker and a service that answer a client's presence, and nothing else. */
+    private class FakeService : Transport {
+        private lateinit var handlers: ConnectionHandlers
+
+        fun tell(message: String) = handlers.message(message)
+
+        override fun connect(settings: ConnectionSettings, handlers: ConnectionHandlers): org.bellwire.transport.Connection {
+            this.handlers = handlers
+            val connection = object : org.bellwire.transport.Connection {
+                override val backlog = 0
+                override fun publish(topic: String, payload: String, expiry: Int?): Boolean {
+                    val session = Regex(""""session":"([^"]+)"""").find(payload)?.groupValues?.get(1)
+                    if ("/presence/" in topic && session != null) {
+                        thread { tell("""{"type":"welcome","session":"$session","serverTime":0,"heartbeatInterval":20,"calls":[]}""") }
+                    }
+                    return true
+                }
+                override fun ask() = Unit
+                override fun close() = Unit
+            }
+            thread {
+                handlers.accepted()
+                handlers.subscribed()
+            }
+            return connection
+        }
+    }
+
+    private fun eventually(condition: () -> Boolean) {
+        val end = System.nanoTime() + 20_000_000_000
+        while (!condition()) {
+            assertTrue("in time", System.nanoTime() < end)
+            Thread.sleep(5)
+        }
+    }
+
+    @Test
+    fun aCallOfTheConnectionIsFollowed() = runBlocking {
+        val service = FakeService()
+        val client = BellwireClient(BellwireClient.Configuration("mqtt://a", "bob", device = "phone", transport = service))
+        client.connect()
+        fun tell(event: String, revision: Int, state: String, bob: String, rest: String = "", id: String = "c") = service.tell(
+            """{"type":"event","event":"$event","revision":$revision,"time":1,"callID":"$id","changes":[],"call":{""" +
+                """"callID":"$id","revision":$revision,"mode":"advanced","state":"$state","inviter":"alice","createdAt":1,"timeout":60,""" +
+                """"members":[{"userID":"alice","state":"accepted","device":"x","updatedAt":1,"name":"Alice"},""" +
+                """{"userID":"bob","state":"$bob","device":${if (bob == "accepted") "\"phone\"" else "null"},"updatedAt":1}]$rest}}""",
+        )
+        val following = launch(Dispatchers.Default) {
+            client.incomingCalls.collect { call -> launch { Ringing(phone).follow(call, "is calling you") } }
+        }
+        tell("call.invited", 1, "ringing", "inviting")
+        eventually { ringing?.title == "Alice" }
+        assertEquals(60_000, ringing!!.timeoutAfter)
+        tell("call.userStateChanged", 2, "active", "accepted")
+        eventually { ringing == null }
+        tell("call.ended", 3, "ended", "accepted", ""","endReason":"hangup"""")
+        eventually { client.calls.isEmpty() }
+        tell("call.invited", 1, "ringing", "inviting", id = "d")
+        eventually { shown["d" to Ringing.RINGING] != null }
+        tell("call.cancelled", 2, "ended", "cancelled", ""","endReason":"cancelled"""", id = "d")
+        eventually { shown["d" to Ringing.RINGING] == null }
+        following.cancel()
+        client.disconnect()
     }
 
     private fun address() = telecom.incoming.last().values[TelecomManager.EXTRA_INCOMING_CALL_ADDRESS] as Uri
