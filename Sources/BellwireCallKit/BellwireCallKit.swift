@@ -48,15 +48,15 @@
         }
 
         private let manager: BellwireCallManager
-        private let client: SignalingClient
-        private let app: AppName
+        let client: SignalingClient
+        let app: AppName
         private let ask: RingCheck
-        private let provider: CXProvider
-        private let registry = PKPushRegistry(queue: .main)
+        let provider: CXProvider
+        let registry = PKPushRegistry(queue: .main)
         private let controller = CXCallController()
         private var machine = RingingMachine()
         /// The calls that the connection has brought, until they are over for this device.
-        private var known: [UUID: BellwireCall] = [:]
+        private(set) var known: [UUID: BellwireCall] = [:]
         private var arrivals: [UUID: [CheckedContinuation<Void, Never>]] = [:]
         private var answers: [UUID: CXAnswerCallAction] = [:]
         private var accepting: [UUID: Task<Bool, Never>] = [:]
@@ -66,7 +66,12 @@
         private var inviting: [UUID: Task<Result<BellwireCall, SignalingError>, Never>] = [:]
         /// The requests under way that leave or reject a call.
         private var departures: Set<Task<Void, Never>> = []
-        private var token: String?
+        /// PushKit's token, in hexadecimal.
+        var token: String?
+        /// Whether `stop` was called.
+        var isStopped = false
+        /// The tasks that follow the client and the manager.
+        private(set) var followers: [Task<Void, Never>] = []
         /// Calls that the user has declined, until the service knows.
         private var declining: Set<UUID> = []
         /// Calls that have ended at the service with the answer, and go on here (mode `common`).
@@ -120,6 +125,7 @@
             _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
             push: Request.Push? = nil
         ) async throws(SignalingError) -> BellwireCall {
+            guard !isStopped else { throw SignalingError(.invalidState, "stop() was called") }
             let (manager, callID) = (manager, SignalingClient.makeCallID())
             var content = PushContent(
                 callID: callID.string, revision: 0, inviter: client.configuration.user.string, media: media)
@@ -194,19 +200,19 @@
 
         private func followClient() {
             let (calls, events, changes) = (client.incomingCalls, client.eventsFromNow, manager.changesFromNow)
-            Task { [weak self] in
+            let ofCalls = Task { [weak self] in
                 for await call in calls {
                     guard let self else { return }
                     follow(call)
                 }
             }
-            Task { [weak self] in
+            let ofConnections = Task { [weak self] in
                 for await event in events where event == .online {
                     guard let self else { return }
                     await registerToken()
                 }
             }
-            Task { [weak self] in
+            let ofTheManager = Task { [weak self] in
                 for await change in changes {
                     guard let self else { return }
                     switch change.state {
@@ -218,6 +224,7 @@
                     }
                 }
             }
+            followers = [ofCalls, ofConnections, ofTheManager]
         }
 
         /// The manager has no call any more, and so the common calls are over that the service has ended before.
@@ -235,6 +242,7 @@
 
         /// Follows a call that rings or runs here, until the call is over for this device.
         private func follow(_ call: BellwireCall) {
+            guard !isStopped else { return }
             let id = UUID(callID: call.id.string)
             // The changes are subscribed to before the state is read, so that no end of the call is missed.
             let changes = call.changesFromNow
@@ -262,7 +270,7 @@
             } else if isNew {
                 Task { [weak self] in
                     for await change in changes {
-                        guard let self else { return }
+                        guard let self, !isStopped else { return }
                         if isLast(change, of: call, id) { return }
                     }
                     self?.ended(call, id, .remoteEnded)
@@ -290,7 +298,7 @@
             return true
         }
 
-        private func tellRunning(_ call: BellwireCall, _ id: UUID) {
+        func tellRunning(_ call: BellwireCall, _ id: UUID) {
             let revision = call.snapshot.revision
             handle(.accepted(id, revision: revision))
             if call.state == .active || call.endReason == .answered { handle(.active(id, revision: revision)) }
@@ -309,7 +317,7 @@
 
         /// Whether this device is in the call. A common call, which the service ends with the answer, goes on as long
         /// as the manager has the call, or may get the call as the response to its invitation (glare merge).
-        private func isRunning(_ call: BellwireCall) -> Bool {
+        func isRunning(_ call: BellwireCall) -> Bool {
             guard isHere(call) else { return false }
             guard call.state == .ended else { return true }
             return call.endReason == .answered && (manager.callID == call.id || manager.state == .calling)
@@ -348,7 +356,7 @@
 
         // MARK: Actions
 
-        private func handle(_ event: RingingMachine.Event) {
+        func handle(_ event: RingingMachine.Event) {
             for action in machine.handle(event) { perform(action) }
         }
 
@@ -401,6 +409,12 @@
             }
         }
 
+        /// Leaves the calls that run, and forgets all calls: CallKit shows none any more.
+        func leaveCalls() {
+            (answers, starts) = ([:], [:])
+            handle(.reset)
+        }
+
         private func fulfillStart(_ id: UUID) {
             guard let action = starts.removeValue(forKey: id) else { return }
             action.fulfill()
@@ -427,7 +441,7 @@
         }
 
         /// Returns when this device has left the calls that it is about to leave, or after a time.
-        private func departed() async {
+        func departed() async {
             let departures = departures
             guard !departures.isEmpty else { return }
             let (ends, end) = AsyncStream.makeStream(of: Void.self)
@@ -562,52 +576,11 @@
             // Does nothing when the manager has left the call.
             try? await call.hangUp()
         }
-
-        // MARK: The push token
-
-        private func registerToken() async {
-            guard let token else { return }
-            do throws(SignalingError) {
-                try await client.registerPush(.apnsVoIP, .token(token), app: app)
-                onPushRegistration?(nil)
-            } catch {
-                onPushRegistration?(error)
-            }
-        }
-    }
-
-    extension BellwireCallKit: @preconcurrency PKPushRegistryDelegate {
-        public func pushRegistry(
-            _ registry: PKPushRegistry, didUpdate credentials: PKPushCredentials, for type: PKPushType
-        ) {
-            token = credentials.token.map { String(format: "%02x", $0) }.joined()
-            Task { await registerToken() }
-        }
-
-        public func pushRegistry(_ registry: PKPushRegistry, didInvalidatePushTokenFor type: PKPushType) {
-            token = nil
-            let (client, app) = (client, app)
-            Task { try? await client.unregisterPush(.apnsVoIP, app: app) }
-        }
-
-        public func pushRegistry(
-            _ registry: PKPushRegistry, didReceiveIncomingPushWith payload: PKPushPayload, for type: PKPushType,
-            completion: @escaping () -> Void
-        ) {
-            // Before this method returns: iOS ends an app that gets such a push and reports no call.
-            let content = PushContent(payload: payload.dictionaryPayload)
-            let id = content.map { UUID(callID: $0.callID) } ?? UUID()
-            handle(.pushed(content, id))
-            // A push may come after this device has accepted the call.
-            if let call = known[id], isRunning(call) { tellRunning(call, id) }
-            completion()
-        }
     }
 
     extension BellwireCallKit: @preconcurrency CXProviderDelegate {
         public func providerDidReset(_ provider: CXProvider) {
-            (answers, starts) = ([:], [:])
-            handle(.reset)
+            leaveCalls()
         }
 
         public func provider(_ provider: CXProvider, perform action: CXAnswerCallAction) {

@@ -335,6 +335,42 @@ import Testing
         try await until("the end") { provider.calls.isEmpty }
     }
 
+    @Test func afterALogoutThePhoneRingsNoMore() async throws {
+        let registry = phone.registry
+        registry.delegate?.pushRegistry(registry, didUpdate: PKPushCredentials(token: Data([0xAB, 0x01])), for: .voIP)
+        try await bob.connect()
+        let running = try await alice.call("bob")
+        try await until("the ringing") { provider.calls[id(running)] != nil }
+        #expect(provider.press(CXAnswerCallAction(call: id(running))).callUUID == id(running))
+        try await running.waitUntilActive()
+        try await callKit.stop()
+        #expect(registry.desiredPushTypes == [])
+        #expect(provider.calls.isEmpty && provider.told.last == "invalidate")
+        #expect(phone.line.requests.contains(.pushUnregister(.init())))
+        try await until("the end of the call that ran") { running.state == .ended }
+        try await callKit.stop()
+        let late = try await client("dave").call("bob")
+        try await until("the invitation") { late.isRingingElsewhere }
+        // A push that was on its way: iOS expects a report.
+        phone.push(late)
+        #expect(provider.told.suffix(2) == ["invalidate", "report nobody"])
+        await #expect(throws: SignalingError.self) { try await callKit.call("carol") }
+        // Another user's object takes over.
+        let next = BellwireCallKit(manager)
+        #expect(CXProvider.made !== provider && PKPushRegistry.made?.desiredPushTypes == [.voIP])
+        withExtendedLifetime(next) {}
+    }
+
+    @Test func aLogoutRejectsNoCallThatRingsAtOtherDevices() async throws {
+        try await bob.connect()
+        let call = try await alice.call("bob")
+        try await until("the ringing") { provider.calls[id(call)] != nil && call.isRingingElsewhere }
+        try await callKit.stop()
+        #expect(provider.calls.isEmpty)
+        try await client("bob", device: "tablet").calls.first?.accept()
+        try await call.waitUntilActive()
+    }
+
     @Test func aRegistrationThatTheServiceRefusesIsTold() async throws {
         var outcomes: [ErrorCode?] = []
         callKit.onPushRegistration = { outcomes.append($0?.code) }

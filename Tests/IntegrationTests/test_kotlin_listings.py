@@ -106,10 +106,10 @@ def test_the_listings_in_java_fit_the_sdk(tmp_path: Path) -> None:
 
 
 def test_the_android_part_is_small_and_the_sdk_knows_nothing_of_android() -> None:
-    """At most 480 lines: the contract's 400, and 80 for the clock, the log and outgoing calls at Telecom, which came
-    later. No class of Android in the SDK."""
+    """At most 500 lines: the contract's 400, and 100 for the clock, the log, outgoing calls at Telecom and calls of the
+    connection, which came later. No class of Android in the SDK."""
     files = sorted((PROJECT / "clients/kotlin/android/src/main/kotlin").rglob("*.kt"))
-    assert 0 < sum(len(file.read_text().splitlines()) for file in files) <= 480
+    assert 0 < sum(len(file.read_text().splitlines()) for file in files) <= 500
     for file in (PROJECT / "clients/kotlin/src/main/kotlin").rglob("*.kt"):
         assert not re.search(r"^import (android|androidx|com\.google)\.", file.read_text(), re.MULTILINE), file
 

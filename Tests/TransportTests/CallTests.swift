@@ -25,6 +25,26 @@ import Testing
         #expect(error?.code == .badRequest)
     }
 
+    @Test func aViewShowsTheNewestStateUntilTheEnd() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let call = try await alice.call(.init(invitees: [self.bob], mode: .advanced))
+        let present = call.snapshots
+        let incoming = try #require(await bob.incomingCalls.first { _ in true })
+        try await incoming.accept()
+        #expect(await present.contains { $0.state == .active })
+        let late = call.snapshots
+        try await incoming.end()
+        var last: CallSnapshot?
+        for await now in present { last = now }
+        #expect(last?.state == .ended && last?.endReason == .hangup)
+        #expect(await late.contains { $0.state == .ended })
+        // The readers of `changes` miss nothing, and a view of a call that is over has its last state.
+        #expect(await call.changes.contains(.active))
+        var over = call.snapshots.makeAsyncIterator()
+        #expect(await over.next()?.endReason == .hangup)
+        #expect(await over.next() == nil)
+    }
+
     @Test func anInvitationWhoseTimePassesUnheardEndsWhenTheServiceTells() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         _ = try await alice.call(.init(invitees: [self.bob], timeout: 1))

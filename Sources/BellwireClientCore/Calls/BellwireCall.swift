@@ -58,6 +58,21 @@ public final class BellwireCall: Sendable, Identifiable {
     /// The changes of the call from now on; the first reader gets the changes from the call's beginning. Ends after
     /// `ended` or `left`. Each reader keeps the newest `Configuration.eventBuffer` changes.
     public var changes: AsyncStream<CallChange> { hub.stream() }
+    /// The state of the call for a view: the present state, and then the newest at each change. A slow reader skips
+    /// states. Ends after the last state, with the end of the call for this device. Takes no changes from the readers of
+    /// `changes`.
+    public var snapshots: AsyncStream<CallSnapshot> {
+        let changes = changesFromNow
+        let (stream, reader) = AsyncStream.makeStream(of: CallSnapshot.self, bufferingPolicy: .bufferingNewest(1))
+        reader.yield(snapshot)
+        let task = Task {
+            for await _ in changes { reader.yield(snapshot) }
+            reader.finish()
+        }
+        reader.onTermination = { _ in task.cancel() }
+        return stream
+    }
+
     /// The changes from now on; takes no changes from the first reader of `changes`.
     package var changesFromNow: AsyncStream<CallChange> { hub.stream(fromNow: true) }
 

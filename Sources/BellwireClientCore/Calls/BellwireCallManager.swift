@@ -110,7 +110,9 @@ public final class BellwireCallManager: Sendable {
     private func takeBack(_ callID: CallID) {
         let client = client
         Task {
-            if (try? await client.cancel(callID)) == nil { _ = try? await client.end(callID) }
+            let cancelled = try? await client.cancel(callID)
+            // One of several invitees may have answered.
+            if cancelled?.call.state != .ended { _ = try? await client.end(callID) }
         }
     }
 

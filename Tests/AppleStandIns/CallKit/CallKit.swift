@@ -122,10 +122,18 @@ public final class CXProvider: NSObject {
     /// The error of the next transaction that the app requests, for tests.
     public var transactionRefusal: CXErrorCodeRequestTransactionError?
     private var hasAudio = false
+    private var isValid = true
 
     public init(configuration: CXProviderConfiguration) {
         super.init()
         Self.made = self
+    }
+
+    /// Ends all calls of the provider, for good.
+    public func invalidate() {
+        isValid = false
+        for id in Array(calls.keys) { remove(id) }
+        told.append("invalidate")
     }
 
     public func setDelegate(_ delegate: (any CXProviderDelegate)?, queue: DispatchQueue?) { self.delegate = delegate }
@@ -214,6 +222,7 @@ public final class CXProvider: NSObject {
     fileprivate func refusal(of transaction: CXTransaction) -> CXErrorCodeRequestTransactionError? {
         defer { transactionRefusal = nil }
         if let transactionRefusal { return transactionRefusal }
+        if !isValid { return CXErrorCodeRequestTransactionError(.unknownCallProvider) }
         for case let action as CXCallAction in transaction.actions {
             let isKnown = calls[action.callUUID] != nil
             if action is CXStartCallAction {

@@ -111,7 +111,8 @@ const texts = (element) => [
 return [...document.querySelectorAll(selector)].filter((element) =>
   element.getClientRects().length > 0 && (name === null || texts(element).some((text) => plain(text).includes(plain(name)))));
 """
-"""The elements of a selector that are drawn and may have an accessible name: what gives an element its name contains it."""
+"""The elements of a selector that are drawn and may have an accessible name. The pages' names come from one source each: a
+text, an attribute or a label. A name that is composed of several sources is not found so."""
 
 
 class Browser:

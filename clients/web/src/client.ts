@@ -179,6 +179,8 @@ export class BellwireClient {
   private readonly outcomes = new Map<string, { resolve(response: Response): void; reject(error: BellwireError): void }>();
   private readonly requestPrefix = randomID();
   private requestCount = 0;
+  /** The calls whose invitation got no response, until the client has cancelled or ended these calls. */
+  private readonly takenBack = new Set<string>();
   private driver: Driver | undefined;
   private connecting: { promise: Promise<void>; resolve(): void; reject(error: BellwireError): void } | undefined;
   private lastProblem = "no answer yet";
@@ -307,8 +309,9 @@ export class BellwireClient {
 
   /**
    * Calls users (`call.invite`), and returns when the service has made the call. The returned call emits the invitees'
-   * answers. With `glare: "merge"` the result may be the invitee's own call. After `noResponse` the client cancels the
-   * call, or ends a call that was answered meanwhile, so that no phone rings for a call of which the app knows nothing.
+   * answers. With `glare: "merge"` the result may be the invitee's own call. After `noResponse` the service may have made
+   * the call: the client cancels the call, or ends an advanced call that was answered meanwhile; another attempt needs
+   * another `callID`. A call that was merged, or that cannot be taken back, comes as a resumed call.
    */
   async call(invitees: string[], options: CallOptions = {}): Promise<Call> {
     const { signal, callID = randomID(), ...fields } = options;
@@ -344,13 +347,13 @@ export class BellwireClient {
     return call;
   }
 
+  /** Cancels a call whose invitation got no response, and ends the call when an invitee has answered meanwhile. */
   private async takeBack(callID: string): Promise<void> {
-    for (const type of ["call.cancel", "call.end"]) {
-      try {
-        await this.request(type, { callID });
-        return;
-      } catch { /* An invitee has answered, or the call was never made. */ }
-    }
+    this.takenBack.add(callID);
+    const ask = (type: string) => this.request(type, { callID }).catch(() => undefined);
+    const cancelled = await ask("call.cancel");
+    if (cancelled?.call?.state !== "ended") await ask("call.end");
+    this.takenBack.delete(callID);
   }
 
   /** Returns a call's current state (`call.get`). This user must be a present or past member. */
@@ -548,7 +551,7 @@ export class BellwireClient {
     const call = this.known.get(snapshot.callID);
     if (call) return call.update(snapshot, isMissed);
     const own = memberOf(snapshot, this.user);
-    if (!own || snapshot.state === "ended") return;
+    if (!own || snapshot.state === "ended" || this.takenBack.has(snapshot.callID)) return;
     if (isPending(own.state)) {
       const incoming = this.adopt(snapshot, "incoming");
       this.events.emit("incoming", incoming);

@@ -477,13 +477,19 @@ test("a call that was made, and a call of a page before, have their media sessio
 });
 
 test("an invitation without a response is taken back", async () => {
-  const { client, published, refuse } = await online("alice", { requestTimeout: 50 });
+  const { client, published, event, answer } = await online("alice", { requestTimeout: 50 });
+  const resumed = [];
+  client.on("resumed", (call) => resumed.push(call));
   await assert.rejects(client.call(["bob"], { callID: "c" }), { code: "noResponse" });
   await settled();
   const types = () => published.filter((each) => each.callID === "c").map(({ type }) => type);
   assert.deepEqual(types(), ["call.invite", "call.cancel"]);
-  refuse("call.cancel", { code: "invalidState", message: "", state: "active" });
+  // Bob has answered, and the invitation of another invitee is cancelled.
+  const answered = callOf(3, [alice, member("bob", "accepted", { device: "d" })], { state: "active" });
+  event("call.userStateChanged", answered);
+  answer("call.cancel", { call: answered });
   await settled();
   assert.deepEqual(types(), ["call.invite", "call.cancel", "call.end"]);
+  assert.deepEqual(resumed, []);
   await client.disconnect();
 });

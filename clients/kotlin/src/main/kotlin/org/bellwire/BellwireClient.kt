@@ -106,6 +106,9 @@ public class BellwireClient internal constructor(
     /** The requests without an outcome, by id. Used on the loop alone. */
     private val outcomes = HashMap<String, Asked<*>>()
 
+    /** The calls whose invitation got no response, until the client has cancelled or ended these calls. */
+    private val takenBack = ConcurrentHashMap.newKeySet<String>()
+
     /** The number of requests without an outcome. */
     internal val unanswered: Int get() = outcomes.size
 
@@ -285,8 +288,9 @@ public class BellwireClient internal constructor(
     /**
      * `call.invite`: calls users, and returns when the service has made the call. With `Glare.MERGE` the result may be
      * the invitee's own call. A coroutine that is cancelled meanwhile cancels the call, and ends a call that was answered
-     * in the same moment; the same happens after `noResponse`, so that no phone rings for a call of which the app knows
-     * nothing. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `callExists`, `badRequest`.
+     * in the same moment. After `noResponse` the service may have made the call: the client cancels the call, or ends an
+     * advanced call that was answered meanwhile; another attempt needs another `callID`. A call that was merged, or that
+     * cannot be taken back, comes as a resumed call. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `callExists`, `badRequest`.
      */
     public suspend fun call(invitees: List<String>, options: CallOptions = CallOptions()): Call {
         currentCoroutineContext().ensureActive()
@@ -303,7 +307,11 @@ public class BellwireClient internal constructor(
         )
         val current = requireRunning()
         val made = CompletableDeferred<Call>()
-        val invitation = Asked("call.invite", fields, made, failed = { asked.finish("gone") }) { taken(it, asked) }
+        val failed = { error: Throwable ->
+            if (hadNoResponse(error)) takenBack += callID
+            asked.finish(EndReasons.GONE)
+        }
+        val invitation = Asked("call.invite", fields, made, failed = failed) { taken(it, asked) }
         // The call becomes known before the request leaves: events about the call may come before the response.
         ask(current, invitation) { known.putIfAbsent(callID, asked) }
         try {
@@ -311,18 +319,24 @@ public class BellwireClient internal constructor(
         } catch (exception: CancellationException) {
             // At once, so that no device rings; and whatever became of the call afterwards.
             ask(current, Asked("call.cancel", jsonOf("callID" to callID), CompletableDeferred()) {})
-            scope.launch { runCatching { made.await().hangUp() } }
+            scope.launch {
+                runCatching { made.await().hangUp() }.onFailure { if (hadNoResponse(it)) takeBack(callID) }
+            }
             throw exception
         } catch (exception: BellwireException) {
-            if (exception.code == ErrorCodes.NO_RESPONSE) scope.launch { takeBack(callID) }
+            if (hadNoResponse(exception)) scope.launch { takeBack(callID) }
             throw exception
         }
     }
 
-    /** Cancels a call whose invitation got no response, or ends the call when an invitee has answered meanwhile. */
+    private fun hadNoResponse(error: Throwable) = (error as? BellwireException)?.code == ErrorCodes.NO_RESPONSE
+
+    /** Cancels a call whose invitation got no response, and ends the call when an invitee has answered meanwhile. */
     private suspend fun takeBack(callID: String) {
         val fields = jsonOf("callID" to callID)
-        runCatching { perform("call.cancel", fields) }.recoverCatching { perform("call.end", fields) }
+        val isCancelled = runCatching { perform("call.cancel", fields).call?.state == CallState.ENDED }.getOrDefault(false)
+        if (!isCancelled) runCatching { perform("call.end", fields) }
+        takenBack -= callID
     }
 
     /** Returns the call of a response to an invitation. */
@@ -476,7 +490,7 @@ public class BellwireClient internal constructor(
         private val fields: JsonObject,
         private val answer: CompletableDeferred<Answer>,
         val isOrdered: Boolean = false,
-        private val failed: () -> Unit = {},
+        private val failed: (Throwable) -> Unit = {},
         private val taken: (Response) -> Answer,
     ) {
         init {
@@ -487,7 +501,7 @@ public class BellwireClient internal constructor(
 
         /** Completes the answer after all results of the same event, so that the caller sees the call's new state. */
         fun settle(outcome: Result<Response>) {
-            val result = outcome.onFailure { failed() }.mapCatching(taken)
+            val result = outcome.onFailure { failed(it) }.mapCatching(taken)
             completions += { result.fold({ answer.complete(it) }, { answer.completeExceptionally(it) }) }
         }
 
@@ -636,7 +650,7 @@ public class BellwireClient internal constructor(
     private fun follow(snapshot: CallSnapshot, isMissed: Boolean) {
         known[snapshot.callID]?.let { return it.update(snapshot, isMissed) }
         val own = snapshot.member(user)
-        if (own == null || snapshot.state == CallState.ENDED) return
+        if (own == null || snapshot.state == CallState.ENDED || snapshot.callID in takenBack) return
         if (own.state.isPending) {
             incoming.tell(adopt(snapshot, isIncoming = true))
         } else if (own.state == MemberState.ACCEPTED && own.device == device) {

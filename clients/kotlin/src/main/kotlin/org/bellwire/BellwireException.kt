@@ -29,7 +29,7 @@ public object ErrorCodes {
     public const val BAD_REQUEST: String = "badRequest"
     public const val UNKNOWN_TYPE: String = "unknownType"
 
-    /** The whole request is larger than the limit. */
+    /** The request, or its data, is larger than the limit. */
     public const val TOO_LARGE: String = "tooLarge"
 
     /** An invitation names a call id that is already used. */
@@ -54,10 +54,10 @@ public object ErrorCodes {
     public const val BUSY: String = "busy"
     public const val CALL_FULL: String = "callFull"
 
-    /** Every invitee failed; the service makes no call. */
+    /** Every invitee failed: the service makes no call, or adds nobody. */
     public const val NO_INVITEES: String = "noInvitees"
 
-    /** The device's session has ended. The client begins another session by itself. */
+    /** The device's session has ended. The client begins another session by itself, except after `TAKEN_OVER`. */
     public const val SESSION_OVER: String = "sessionOver"
 
     /** The operator has named no media server for calls like this. */
@@ -87,7 +87,7 @@ public object ErrorCodes {
     /** More requests are unanswered than the client keeps. The request was not sent. */
     public const val TOO_MANY_REQUESTS: String = "tooManyRequests"
 
-    /** The app has not called `connect()`. */
+    /** The app has not called `connect()`, or the client has ended since. */
     public const val NOT_CONNECTED: String = "notConnected"
 
     /** The broker refuses this device. */

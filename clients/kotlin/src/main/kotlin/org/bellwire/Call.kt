@@ -75,13 +75,23 @@ public class Call internal constructor(
     public val isHere: Boolean get() = over.value == null && isOnThisDevice(snapshot)
 
     /**
+     * Whether there is a conversation on this device: the user takes part in the call here, or a common call has ended
+     * with an answer, in which case the conversation goes on without the service.
+     */
+    public val isInConversation: Boolean
+        get() = isHere || endReason == EndReasons.ANSWERED && isOnThisDevice(snapshot)
+
+    /**
      * Why the call is over for this device, one of `EndReasons` or a text of the app that ended the call; null before the
      * end. The call's own reason, or this user's last state in a call that goes on (`rejected`, `quit`, `timeout`,
      * `cancelled`).
      */
     public val endReason: String? get() = over.value
 
-    /** `endReason` as a flow for user interfaces: null until the call is over for this device. Never completes. */
+    /**
+     * `endReason` as a flow for user interfaces: null until the call is over for this device. Changes after `snapshots`.
+     * Never completes.
+     */
     public val endReasons: StateFlow<String?> = over.asStateFlow()
 
     /**
@@ -278,8 +288,9 @@ public class Call internal constructor(
 
     /** Ends the call for this device. */
     internal fun finish(reason: String) {
-        if (!over.compareAndSet(null, reason)) return
+        if (over.value != null) return
         client.forget(this)
+        over.value = reason
         changeHub.finish()
         signalHub.finish()
     }

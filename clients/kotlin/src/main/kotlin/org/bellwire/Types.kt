@@ -278,7 +278,10 @@ public enum class Platform(internal val wire: String) { FCM("fcm"), APNS("apns")
 
 /** The reasons for which a call is over (`Call.endReason`; docs/protocol.md, section 4). A later service may add reasons. */
 public object EndReasons {
-    /** An invitee has answered a call of mode `common`: the service's part is over, and the conversation begins. */
+    /**
+     * A call of mode `common` was answered, and nobody rings any more: the service's part is over. `Call.isInConversation`
+     * tells whether the conversation begins on this device.
+     */
     public const val ANSWERED: String = "answered"
     public const val REJECTED: String = "rejected"
     public const val BUSY: String = "busy"

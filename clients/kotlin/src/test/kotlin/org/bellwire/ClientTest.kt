@@ -206,9 +206,30 @@ class ClientTest {
         }
         sends("call.cancel")
         assertEquals("c", broker.last.last("call.cancel").text("callID"))
-        answer("call.cancel", """"ok":false,"error":{"code":"invalidState","message":"","state":"active"}""")
+        val resumed = mutableListOf<Call>()
+        start { client.resumedCalls.collect { resumed += it } }
+        event("call.userStateChanged", 2, call(2, "accepted", "active"))
+        // Another invitee's invitation is cancelled, and bob is in the call.
+        answer("call.cancel", """"ok":true,"time":3,"call":${call(3, "accepted", "active")}""")
         sends("call.end")
         assertEquals("c", broker.last.last("call.end").text("callID"))
+        answer("call.end", """"ok":true,"time":4,"call":${call(4, "accepted", "ended", ""","endReason":"hangup"""")}""")
+        assertEquals(emptyList<Call>(), resumed)
+    }
+
+    @Test
+    fun aCancelledCallWhoseInvitationGetsNoResponseIsTakenBack() {
+        val client = connected()
+        val calling = scope.launch(start = CoroutineStart.UNDISPATCHED) { client.call(listOf("bob"), CallOptions(callID = "c")) }
+        loop.run()
+        calling.cancel()
+        loop.run()
+        answer("call.cancel", """"ok":false,"error":{"code":"invalidState","message":"","state":"active"}""")
+        passWithoutResponse(30_000)
+        eventually {
+            loop.run()
+            broker.last.published.count { "call.cancel" in it.second } > 1
+        }
     }
 
     @Test

@@ -21,8 +21,8 @@ public object BellwireAndroid {
      *   connected, rejects the call. Without a connection the ring check of the push declines.
      * @property hungUp Called when the user ends an answered or outgoing call by a headset, a car or a watch, and when
      *   the phone does not allow an outgoing call now.
-     * @property ringtone The sound of a ringing call; the phone's ringtone when null. Android keeps the sound with which
-     *   the app was first started: the user may then change the sound in the phone's settings, and the app may not.
+     * @property ringtone The sound of a ringing call; the phone's ringtone when null. Android keeps the sound of the
+     *   app's first start: later the user can change the sound in the phone's settings, and the app cannot.
      * @property usesTelecom Whether the phone's Telecom service is told of calls: then a car or a watch shows the call.
      */
     public class Settings(

@@ -46,16 +46,22 @@ public class Ringing(private val context: Context) {
 
     /**
      * Rings for a call that the app's own client tells of (`incomingCalls`), and ends the ringing with the call or its
-     * answer. Returns when the call is over for this device. After `answered` the conversation of a common call begins:
-     * the app calls `stop` when the conversation ends.
+     * answer. Returns when the call is over for this device. When there is a conversation then (`call.isInConversation`),
+     * the app calls `stop` at the conversation's end. A coroutine that is cancelled ends the ringing.
      */
     public suspend fun follow(call: Call, text: String) {
-        ring(call.id, call.snapshot.member(call.inviter)?.name ?: call.inviter, text, call.snapshot.timeout * 1_000)
-        call.snapshots.combine(call.endReasons) { _, reason -> reason }.first { reason ->
-            if (call.isHere) answered(call.id)
-            reason != null
+        if (call.endReason != null) return
+        try {
+            if (!call.isHere) {
+                ring(call.id, call.snapshot.member(call.inviter)?.name ?: call.inviter, text, call.snapshot.timeout * 1_000)
+            }
+            call.snapshots.combine(call.endReasons) { _, reason -> reason }.first { reason ->
+                if (call.isHere) answered(call.id)
+                reason != null
+            }
+        } finally {
+            if (call.isInConversation) answered(call.id) else stop(call.id)
         }
-        if (call.endReason == EndReasons.ANSWERED) answered(call.id) else stop(call.id)
     }
 
     /** Shows a ringing call, for `milliseconds`. */

@@ -19,6 +19,7 @@ import androidx.core.content.ContextCompat
 import com.google.firebase.messaging.RemoteMessage
 import com.sun.net.httpserver.HttpServer
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.Job
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import org.bellwire.BellwireClient
@@ -257,27 +258,55 @@ class RingingTest {
         val service = FakeService()
         val client = BellwireClient(BellwireClient.Configuration("mqtt://a", "bob", device = "phone", transport = service))
         client.connect()
-        fun tell(event: String, revision: Int, state: String, bob: String, rest: String = "", id: String = "c") = service.tell(
+        fun tell(event: String, revision: Int, state: String, bob: String, rest: String = "", id: String = "c", mode: String = "advanced") = service.tell(
             """{"type":"event","event":"$event","revision":$revision,"time":1,"callID":"$id","changes":[],"call":{""" +
-                """"callID":"$id","revision":$revision,"mode":"advanced","state":"$state","inviter":"alice","createdAt":1,"timeout":60,""" +
+                """"callID":"$id","revision":$revision,"mode":"$mode","state":"$state","inviter":"alice","createdAt":1,"timeout":60,""" +
                 """"members":[{"userID":"alice","state":"accepted","device":"x","updatedAt":1,"name":"Alice"},""" +
                 """{"userID":"bob","state":"$bob","device":${if (bob == "accepted") "\"phone\"" else "null"},"updatedAt":1}]$rest}}""",
         )
+        phone.packageManager.features += "android.software.telecom"
+        configure()
+        val followed = LinkedBlockingQueue<Job>()
         val following = launch(Dispatchers.Default) {
-            client.incomingCalls.collect { call -> launch { Ringing(phone).follow(call, "is calling you") } }
+            client.incomingCalls.collect { call -> followed += launch { Ringing(phone).follow(call, "is calling you") } }
         }
-        tell("call.invited", 1, "ringing", "inviting")
-        eventually { ringing?.title == "Alice" }
+
+        /** Telecom's connection of a call that rings, and the coroutine that follows the call. */
+        fun ring(id: String, mode: String): Pair<Connection, Job> {
+            val count = telecom.incoming.size
+            tell("call.invited", 1, "ringing", "inviting", id = id, mode = mode)
+            eventually { telecom.incoming.size > count }
+            return telecomBegins() to followed.poll(20, TimeUnit.SECONDS)!!
+        }
+
+        val (advanced, first) = ring("c", "advanced")
+        advanced.onShowIncomingCallUi()
+        assertEquals("Alice", ringing!!.title)
         assertEquals(60_000, ringing!!.timeoutAfter)
         tell("call.userStateChanged", 2, "active", "accepted")
-        eventually { ringing == null }
+        eventually { advanced.state == Connection.STATE_ACTIVE && ringing == null }
         tell("call.ended", 3, "ended", "accepted", ""","endReason":"hangup"""")
-        eventually { client.calls.isEmpty() }
-        tell("call.invited", 1, "ringing", "inviting", id = "d")
-        eventually { shown["d" to Ringing.RINGING] != null }
-        tell("call.cancelled", 2, "ended", "cancelled", ""","endReason":"cancelled"""", id = "d")
-        eventually { shown["d" to Ringing.RINGING] == null }
+        eventually { first.isCompleted && advanced.isDestroyed }
+
+        val (cancelled, second) = ring("d", "advanced")
+        tell("call.cancelled", 2, "ended", "cancelled", ""","endReason":"cancelled"""", "d")
+        eventually { second.isCompleted && cancelled.isDestroyed }
+
+        // Another invitee has answered, and Bob's invitation ends: there is no conversation here.
+        val (missed, third) = ring("e", "common")
+        tell("call.timeout", 2, "ended", "timeout", ""","endReason":"answered"""", "e", "common")
+        eventually { third.isCompleted && missed.isDestroyed }
+
+        // The conversation of a common call begins with the end of the call at the service.
+        val (common, fourth) = ring("f", "common")
+        tell("call.userStateChanged", 2, "ended", "accepted", ""","endReason":"answered"""", "f", "common")
+        eventually { fourth.isCompleted }
+        assertEquals(Connection.STATE_ACTIVE, common.state)
+
+        // A coroutine that is cancelled, as at a logout, ends the ringing.
+        val (left, fifth) = ring("g", "advanced")
         following.cancel()
+        eventually { fifth.isCompleted && left.isDestroyed }
         client.disconnect()
     }
 

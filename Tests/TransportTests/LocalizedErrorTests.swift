@@ -1,0 +1,13 @@
+import AppleTransport
+import BellwireClientCore
+import Foundation
+import Testing
+
+/// What an app on Apple's platforms shows of an error.
+@Suite struct LocalizedErrorTests {
+    @Test(arguments: [("the call has ended", "the call has ended"), ("", "callEnded")])
+    func anErrorIsShownByItsTextOrElseItsCode(_ message: String, _ shown: String) {
+        let error: any Error = SignalingError(.callEnded, message)
+        #expect(error.localizedDescription == shown)
+    }
+}
