@@ -2,11 +2,18 @@ internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
 
+#if canImport(ObjectiveC)
+    internal import Foundation
+#endif
+
 /// Call invitations (docs/protocol.md, section 2; error codes: docs/migrate/zim.md). Each callback is called once,
 /// before the events of its request.
 extension ZIM {
     /// Invites 1 to 9 users to a new call. The callback has the id of the call, or an empty text when the request
     /// failed.
+    #if canImport(ObjectiveC)
+        @objc(callInviteWithInvitees:config:callback:)
+    #endif
     public func callInvite(
         with invitees: [String], config: ZIMCallInviteConfig, callback: ZIMCallInvitationSentCallback?
     ) {
@@ -34,6 +41,9 @@ extension ZIM {
 
     /// Takes back pending invitations that this user made; all of these when `invitees` is empty. The callback names
     /// the invitees for whom that failed.
+    #if canImport(ObjectiveC)
+        @objc(callCancelWithInvitees:callID:config:callback:)
+    #endif
     public func callCancel(
         with invitees: [String], callID: String, config: ZIMCallCancelConfig, callback: ZIMCallCancelSentCallback?
     ) {
@@ -48,6 +58,9 @@ extension ZIM {
     }
 
     /// Accepts an invitation on this device. `config.extendedData` has at most 2048 bytes.
+    #if canImport(ObjectiveC)
+        @objc(callAcceptWithCallID:config:callback:)
+    #endif
     public func callAccept(
         with callID: String, config: ZIMCallAcceptConfig, callback: ZIMCallAcceptanceSentCallback?
     ) {
@@ -60,6 +73,9 @@ extension ZIM {
     }
 
     /// Rejects an invitation. `config.extendedData` has at most 2048 bytes.
+    #if canImport(ObjectiveC)
+        @objc(callRejectWithCallID:config:callback:)
+    #endif
     public func callReject(
         with callID: String, config: ZIMCallRejectConfig, callback: ZIMCallRejectionSentCallback?
     ) {
@@ -74,6 +90,9 @@ extension ZIM {
     // MARK: Advanced calls
 
     /// Invites more users to an advanced call that this user has accepted or made.
+    #if canImport(ObjectiveC)
+        @objc(callingInviteWithInvitees:callID:config:callback:)
+    #endif
     public func callingInvite(
         with invitees: [String], callID: String, config: ZIMCallingInviteConfig,
         callback: ZIMCallingInvitationSentCallback?
@@ -87,6 +106,9 @@ extension ZIM {
     }
 
     /// Enters an advanced call to which this user is or was invited, or moves the call to this device.
+    #if canImport(ObjectiveC)
+        @objc(callJoin:config:callback:)
+    #endif
     public func callJoin(by callID: String, config: ZIMCallJoinConfig, callback: ZIMCallJoinSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -97,6 +119,9 @@ extension ZIM {
     }
 
     /// Leaves an advanced call; the call goes on for the other members.
+    #if canImport(ObjectiveC)
+        @objc(callQuit:config:callback:)
+    #endif
     public func callQuit(by callID: String, config: ZIMCallQuitConfig, callback: ZIMCallQuitSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -107,6 +132,9 @@ extension ZIM {
     }
 
     /// Ends an advanced call for all members.
+    #if canImport(ObjectiveC)
+        @objc(callEnd:config:callback:)
+    #endif
     public func callEnd(by callID: String, config: ZIMCallEndConfig, callback: ZIMCallEndSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -120,6 +148,9 @@ extension ZIM {
 
     /// Queries the calls of this user, the newest first, as far as the service keeps the calls (docs/protocol.md,
     /// section 2, Queries).
+    #if canImport(ObjectiveC)
+        @objc(queryCallInvitationListWithConfig:callback:)
+    #endif
     public func queryCallInvitationList(
         with config: ZIMCallInvitationQueryConfig, callback: ZIMCallInvitationListQueriedCallback?
     ) {

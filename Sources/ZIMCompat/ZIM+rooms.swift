@@ -1,10 +1,17 @@
 internal import DropInSupport
 
+#if canImport(ObjectiveC)
+    internal import Foundation
+#endif
+
 /// Rooms, as far as an app needs rooms on its way into a call: the SDK notes, for this login, that this user is in a
 /// room. Other users are not told, and there are no messages to a room.
 extension ZIM {
     /// Enters a room. Succeeds for a user who is logged in, also in a room that was entered before. `config` is not
     /// used.
+    #if canImport(ObjectiveC)
+        @objc(enterRoom:config:callback:)
+    #endif
     public func enterRoom(
         with roomInfo: ZIMRoomInfo, config: ZIMRoomAdvancedConfig?, callback: ZIMRoomEnteredCallback?
     ) {
@@ -13,6 +20,9 @@ extension ZIM {
     }
 
     /// Leaves a room. Succeeds for a room that was entered in this login.
+    #if canImport(ObjectiveC)
+        @objc(leaveRoom:callback:)
+    #endif
     public func leaveRoom(by roomID: String, callback: ZIMRoomLeftCallback?) {
         let callback = OnMain(callback)
         let refusal = refusal { session throws(Refusal) in try session.leaveRoom(roomID) }
@@ -20,11 +30,17 @@ extension ZIM {
     }
 
     /// Fails: there are no rooms of several users.
+    #if canImport(ObjectiveC)
+        @objc(createRoom:callback:)
+    #endif
     public func createRoom(with roomInfo: ZIMRoomInfo, callback: ZIMRoomCreatedCallback?) {
         refuse(.roomModuleCreateRoomError, roomInfo.roomID, roomInfo.roomName, callback)
     }
 
     /// Fails: there are no rooms of several users.
+    #if canImport(ObjectiveC)
+        @objc(createRoom:config:callback:)
+    #endif
     public func createRoom(
         with roomInfo: ZIMRoomInfo, config: ZIMRoomAdvancedConfig, callback: ZIMRoomCreatedCallback?
     ) {
@@ -32,6 +48,9 @@ extension ZIM {
     }
 
     /// Fails: there are no rooms of several users.
+    #if canImport(ObjectiveC)
+        @objc(joinRoom:callback:)
+    #endif
     public func joinRoom(by roomID: String, callback: ZIMRoomJoinedCallback?) {
         refuse(.roomModuleJoinRoomError, roomID, "", callback)
     }

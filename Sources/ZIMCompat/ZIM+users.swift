@@ -2,10 +2,17 @@ internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
 
+#if canImport(ObjectiveC)
+    internal import Foundation
+#endif
+
 /// User profiles (docs/protocol.md, section 2, Users).
 extension ZIM {
     /// Queries the profiles of 1 to 100 users. The error list names users who have never logged in or stored a profile;
     /// the code is success in spite of these users.
+    #if canImport(ObjectiveC)
+        @objc(queryUsersInfo:config:callback:)
+    #endif
     public func queryUsersInfo(
         by userIDs: [String], config: ZIMUsersInfoQueryConfig, callback: ZIMUsersInfoQueriedCallback?
     ) {
@@ -39,18 +46,27 @@ extension ZIM {
     }
 
     /// Stores the user's name: at most 256 bytes; empty to remove the name.
+    #if canImport(ObjectiveC)
+        @objc(updateUserName:callback:)
+    #endif
     public func updateUserName(_ userName: String, callback: ZIMUserNameUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(name: userName)) { refusal in callback.value?(userName, ZIMError(refusal)) }
     }
 
     /// Stores the URL of the user's avatar: at most 512 bytes; empty to remove the URL.
+    #if canImport(ObjectiveC)
+        @objc(updateUserAvatarUrl:callback:)
+    #endif
     public func updateUserAvatarUrl(_ userAvatarUrl: String, callback: ZIMUserAvatarUrlUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(avatarURL: userAvatarUrl)) { refusal in callback.value?(userAvatarUrl, ZIMError(refusal)) }
     }
 
     /// Stores the user's extra data: at most 2048 bytes; empty to remove the data.
+    #if canImport(ObjectiveC)
+        @objc(updateUserExtendedData:callback:)
+    #endif
     public func updateUserExtendedData(_ extendedData: String, callback: ZIMUserExtendedDataUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(extendedData: extendedData)) { refusal in callback.value?(extendedData, ZIMError(refusal)) }

@@ -35,6 +35,14 @@ public final class ZIM: NSObject, @unchecked Sendable {
         common.withLock { $0.configuration = configuration }
     }
 
+    #if canImport(ObjectiveC)
+        /// For Objective-C: sets the deployment by the address of its broker. An app with further settings calls
+        /// `configure` in Swift.
+        @available(swift, obsoleted: 1)
+        @objc(configureWithBroker:)
+        public static func configure(broker: String) { configure(BellwireConfiguration(broker: broker)) }
+    #endif
+
     static func configure(
         _ configuration: BellwireConfiguration, transport: any BellwireTransport, requestTime: Duration
     ) {
@@ -44,9 +52,15 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Returns the present instance; nil when there is no instance.
+    #if canImport(ObjectiveC)
+        @objc(getInstance)
+    #endif
     public static func shared() -> ZIM? { common.withLock(\.shared) }
 
     /// Creates the single instance; returns nil when there is an instance already. `config` is not used.
+    #if canImport(ObjectiveC)
+        @objc(createWithAppConfig:)
+    #endif
     public static func create(with config: ZIMAppConfig) -> ZIM? {
         common.withLock { common in
             guard common.shared == nil else { return nil }
@@ -56,9 +70,15 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Returns the version of this SDK.
+    #if canImport(ObjectiveC)
+        @objc(getVersion)
+    #endif
     public static func getVersion() -> String { "0.2.0" }
 
     /// Logs out. The handler gets no more events, and another instance can be created.
+    #if canImport(ObjectiveC)
+        @objc(destroy)
+    #endif
     public func destroy() {
         setEventHandler(nil)
         logout()
@@ -68,6 +88,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Sets the handler of events, and holds the handler weakly; nil removes the handler.
+    #if canImport(ObjectiveC)
+        @objc(setEventHandler:)
+    #endif
     public func setEventHandler(_ handler: (any ZIMEventHandler)?) {
         state.withLock { $0.handler = WeakOnMain(handler) }
     }
@@ -77,6 +100,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     /// Logs in with a token, which may be empty, and stores the name and avatar of `userInfo` unless these are empty.
     /// The callback has 6000103 or 6000106 when the broker refuses the token, 6000104 when the service cannot be
     /// reached.
+    #if canImport(ObjectiveC)
+        @objc(loginWithUserInfo:token:callback:)
+    #endif
     public func login(with userInfo: ZIMUserInfo, token: String, callback: ZIMLoggedInCallback?) {
         login(
             userInfo.userID, token, Self.profile(name: userInfo.userName, avatar: userInfo.userAvatarUrl),
@@ -84,6 +110,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Logs in as the other `login` does, with the token and name of `config`.
+    #if canImport(ObjectiveC)
+        @objc(loginWithUserID:config:callback:)
+    #endif
     public func login(with userID: String, config: ZIMLoginConfig, callback: ZIMLoggedInCallback?) {
         login(userID, config.token, Self.profile(name: config.userName, avatar: ""), OnMain(callback))
     }
@@ -155,6 +184,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Logs out; an event reports the end of the connection.
+    #if canImport(ObjectiveC)
+        @objc(logout)
+    #endif
     public func logout() {
         guard let session = state.withLock(\.session) else { return }
         leave(session)
@@ -169,6 +201,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Connects with another token; the app gets no events of that unless the connection fails.
+    #if canImport(ObjectiveC)
+        @objc(renewToken:callback:)
+    #endif
     public func renewToken(_ token: String, callback: ZIMTokenRenewedCallback?) {
         let callback = OnMain(callback)
         let answer: @Sendable (Refusal?) -> Void = { refusal in
@@ -185,6 +220,9 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Succeeds at once, since there is no log to upload.
+    #if canImport(ObjectiveC)
+        @objc(uploadLogWithCallback:)
+    #endif
     public func uploadLog(with callback: ZIMLogUploadedCallback?) {
         let callback = OnMain(callback)
         MainDelivery.deliver { callback.value?(ZIMError(nil)) }

@@ -13,16 +13,28 @@ public final class ZPNs: NSObject, Sendable {
 
     override private init() {}
 
+    #if canImport(ObjectiveC)
+        @objc(shared)
+    #endif
     public static func shared() -> ZPNs { instance }
 
     /// Does nothing: the app asks iOS for its tokens (`UIApplication.registerForRemoteNotifications()`, `PKPushRegistry`).
+    #if canImport(ObjectiveC)
+        @objc(registerAPNs)
+    #endif
     public func registerAPNs() {}
 
     /// Sets the token for notifications, `apns`, of this installation. `isProduct` is false for builds from Xcode, whose
     /// tokens are those of Apple's sandbox.
+    #if canImport(ObjectiveC)
+        @objc(setDeviceToken:isProduct:)
+    #endif
     public func setDeviceToken(_ deviceToken: Data, isProduct: Bool) { set(.apns, deviceToken, isProduct) }
 
     /// Sets the token of PushKit, `apnsVoIP`, of this installation.
+    #if canImport(ObjectiveC)
+        @objc(setVoipToken:isProduct:)
+    #endif
     public func setVoipToken(_ voipToken: Data, isProduct: Bool) { set(.apnsVoIP, voipToken, isProduct) }
 
     private func set(_ platform: PushPlatform, _ token: Data, _ isProduct: Bool) {

@@ -105,6 +105,44 @@ def modules(manifest: dict[str, Any], directory: Path) -> None:
         emit(target["name"], sources(target), directory, *FEATURES, "-package-name", "bellwire")
 
 
+OBJC_FLAGS = ["-enable-objc-interop", "-disable-objc-attr-requires-foundation-module"]
+OBJC_ROOT = """import Foundation
+@objc public protocol ObjCObject {}
+@objc open class ObjCRoot { public init() {} }
+@objc public final class ObjCError: ObjCRoot {
+    public init(domain: String, code: Int, userInfo: [String: Any]? = nil) {}
+    public var localizedDescription: String { "" }
+}
+"""
+"""What Objective-C's runtime brings on Apple's platforms. Foundation's classes on Linux are no classes of Objective-C."""
+OBJC_NAMES = {r"\bNSObjectProtocol\b": "ObjCObject", r": NSObject\b": ": ObjCRoot", r"\bNSError\b": "ObjCError", "ObjCRoot, Sendable": "ObjCRoot, @unchecked Sendable"}
+
+
+def check_objective_c(manifest: dict[str, Any], name: str, directory: Path) -> None:
+    """Type-checks a module with its branches for Objective-C: whether Objective-C can have each type that is named there."""
+    runtime = directory / "objc"
+    copies = runtime / name
+    copies.mkdir(parents=True)
+    (runtime / "Runtime.swift").write_text("public enum Runtime {}\n")
+    compile_(runtime, "-module-name", "ObjectiveC", "-emit-module", "-emit-module-path", str(runtime / "ObjectiveC.swiftmodule"), "Runtime.swift")
+    (target,) = (target for target in manifest["targets"] if target["name"] == name)
+    for number, path in enumerate(sources(target)):
+        text = Path(path).read_text()
+        for word, stand_in in OBJC_NAMES.items():
+            text = re.sub(word, stand_in, text)
+        (copies / f"{number}.swift").write_text(text)
+    (copies / "Root.swift").write_text(OBJC_ROOT)
+    frontend = [word for flag in OBJC_FLAGS for word in ("-Xfrontend", flag)]
+    # Imports of Foundation for the sake of `NSObject` alone are too many here.
+    flags = [flag for flag in FLAGS if flag != "-warnings-as-errors"]
+    result = subprocess.run(
+        ["swiftc", *flags, *FEATURES, *frontend, "-wmo", "-typecheck", "-I", str(runtime), "-I", str(directory), "-package-name", "bellwire",
+         "-module-name", name, *map(str, copies.glob("*.swift"))],
+        capture_output=True, text=True, cwd=directory,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
 def emit(name: str, files: list[str], directory: Path, *flags: str) -> None:
     path = directory / f"{name}.swiftmodule"
     compile_(directory, "-module-name", name, "-emit-module", "-emit-module-path", str(path), *flags, *files)
@@ -133,6 +171,8 @@ def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_pa
             files = [tmp_path / "App.swift"]
             files[0].write_text(APP)
         compile_(tmp_path, "-typecheck", *map(str, files))
+    for name in ("ZIMCompat", "AgoraSignalClient"):
+        check_objective_c(manifest, name, tmp_path)
     # The listings of docs/push.md, with the app's own functions.
     listings = re.findall(r"```swift\n(.*?)```", (PROJECT / "docs/push.md").read_text(), re.DOTALL)
     assert len(listings) == 2
@@ -140,3 +180,30 @@ def test_apps_that_import_one_module_type_check(manifest: dict[str, Any], tmp_pa
     for number, text in enumerate([*listings, own]):
         (tmp_path / f"Listing{number}.swift").write_text(text)
     compile_(tmp_path, "-typecheck", *map(str, sorted(tmp_path.glob("Listing*.swift"))))
+
+
+ZIM_IN_OBJECTIVE_C = """
+getInstance createWithAppConfig: getVersion destroy setEventHandler: loginWithUserInfo:token:callback:
+loginWithUserID:config:callback: logout renewToken:callback: uploadLogWithCallback:
+callInviteWithInvitees:config:callback: callCancelWithInvitees:callID:config:callback:
+callAcceptWithCallID:config:callback: callRejectWithCallID:config:callback:
+callingInviteWithInvitees:callID:config:callback: callJoin:config:callback: callQuit:config:callback:
+callEnd:config:callback: queryCallInvitationListWithConfig:callback: enterRoom:config:callback: leaveRoom:callback:
+createRoom:callback: createRoom:config:callback: joinRoom:callback: queryUsersInfo:config:callback:
+updateUserName:callback: updateUserAvatarUrl:callback: updateUserExtendedData:callback:
+shared registerAPNs setDeviceToken:isProduct: setVoipToken:isProduct:
+"""
+"""The methods of ZIM and ZPNs by the vendor's names in Objective-C."""
+
+
+def test_zim_has_its_names_in_objective_c() -> None:
+    text = "".join(path.read_text() for path in sorted((PROJECT / "Sources/ZIMCompat").rglob("*.swift")))
+    named = re.findall(r"@objc\(([\w:]+)\)\n *#endif\n *public (?:static )?func \w+\(([^)]*)\)", text)
+    assert {selector for selector, _ in named} == set(ZIM_IN_OBJECTIVE_C.split())
+    for selector, parameters in named:
+        assert selector.count(":") == len(re.findall(r"\w+: ", parameters)), selector
+    # Objective-C has each type of the interface: the name of a value is the type's name with the case's.
+    for kind, name in re.findall(r"public (?:final )?(enum|class) (\w+)", text):
+        if name not in ("ZIM", "ZPNs"):
+            attribute = "@objc" if kind == "enum" else "@objcMembers"
+            assert re.search(rf"{attribute}\n#endif\npublic (final )?{kind} {name}\b", text), name

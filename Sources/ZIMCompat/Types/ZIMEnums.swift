@@ -3,6 +3,9 @@
 #endif
 
 /// The state of a user in a call (docs/protocol.md, section 3).
+#if canImport(ObjectiveC)
+    @objc
+#endif
 public enum ZIMCallUserState: Int, Sendable {
     case unknown = -1
     case inviting = 0
@@ -22,6 +25,9 @@ public enum ZIMCallUserState: Int, Sendable {
 }
 
 /// The mode of a call, which decides its end.
+#if canImport(ObjectiveC)
+    @objc
+#endif
 public enum ZIMCallInvitationMode: Int, Sendable {
     case unknown = -1
     /// The call ends as soon as no invitation is pending.
@@ -30,6 +36,9 @@ public enum ZIMCallInvitationMode: Int, Sendable {
     case advanced = 1
 }
 
+#if canImport(ObjectiveC)
+    @objc
+#endif
 public enum ZIMCallState: Int, Sendable {
     case unknown = -1
     case started = 1
@@ -59,6 +68,9 @@ public enum ZIMConnectionEvent: UInt, Sendable {
     case unregistered = 6
 }
 
+#if canImport(ObjectiveC)
+    @objc
+#endif
 public enum ZIMCXHandleType: Int, Sendable {
     case generic = 1
     case phoneNumber = 2

@@ -1,18 +1,27 @@
 public import Foundation
 
 /// The result of a request to the SDK, also of a successful request.
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMError: NSObject {
     public var code = ZIMErrorCode.success
     /// A text for people.
     public var message = ""
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMUserInfo: NSObject {
     public var userID = ""
     public var userName = ""
     public var userAvatarUrl = ""
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMUserFullInfo: NSObject {
     public var baseInfo = ZIMUserInfo()
     public var userAvatarUrl = ""
@@ -20,12 +29,18 @@ public final class ZIMUserFullInfo: NSObject {
 }
 
 /// A user for whom a request failed.
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMErrorUserInfo: NSObject {
     public var userID = ""
     /// A `ZIMErrorCode`.
     public var reason: UInt32 = 0
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallUserInfo: NSObject {
     public var userID = ""
     public var state = ZIMCallUserState.unknown
@@ -33,6 +48,9 @@ public final class ZIMCallUserInfo: NSObject {
     public var extendedData = ""
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationSentInfo: NSObject {
     /// The timeout of the invitations, in seconds.
     public var timeout: UInt32 = 0
@@ -42,10 +60,16 @@ public final class ZIMCallInvitationSentInfo: NSObject {
     public var errorInvitees: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallingInvitationSentInfo: NSObject {
     public var errorUserList: [ZIMErrorUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallJoinSentInfo: NSObject {
     /// The call's data.
     public var extendedData = ""
@@ -56,6 +80,9 @@ public final class ZIMCallJoinSentInfo: NSObject {
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallQuitSentInfo: NSObject {
     public var createTime: Int64 = 0
     /// When the first invitee accepted.
@@ -63,6 +90,9 @@ public final class ZIMCallQuitSentInfo: NSObject {
     public var quitTime: Int64 = 0
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallEndedSentInfo: NSObject {
     public var createTime: Int64 = 0
     /// When the first invitee accepted.
@@ -70,6 +100,9 @@ public final class ZIMCallEndedSentInfo: NSObject {
     public var endTime: Int64 = 0
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationCreatedInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
     public var caller = ""
@@ -80,6 +113,9 @@ public final class ZIMCallInvitationCreatedInfo: NSObject {
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationReceivedInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
     /// The user who made the call.
@@ -94,6 +130,9 @@ public final class ZIMCallInvitationReceivedInfo: NSObject {
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationCancelledInfo: NSObject {
     public var inviter = ""
     public var mode = ZIMCallInvitationMode.general
@@ -101,6 +140,9 @@ public final class ZIMCallInvitationCancelledInfo: NSObject {
 }
 
 /// The info of an event of ZIM up to 2.8.
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationAcceptedInfo: NSObject {
     public var invitee = ""
     /// The data of the invitee's answer.
@@ -108,16 +150,25 @@ public final class ZIMCallInvitationAcceptedInfo: NSObject {
 }
 
 /// The info of an event of ZIM up to 2.8.
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationRejectedInfo: NSObject {
     public var invitee = ""
     /// The data of the invitee's answer.
     public var extendedData = ""
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationTimeoutInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInvitationEndedInfo: NSObject {
     public var caller = ""
     /// The user who ended the call; empty when the call ended by itself.
@@ -127,10 +178,16 @@ public final class ZIMCallInvitationEndedInfo: NSObject {
     public var endTime: Int64 = 0
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallUserStateChangeInfo: NSObject {
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMCallInfo: NSObject {
     public var callID = ""
     public var caller = ""
@@ -144,11 +201,17 @@ public final class ZIMCallInfo: NSObject {
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMRoomInfo: NSObject {
     public var roomID = ""
     public var roomName = ""
 }
 
+#if canImport(ObjectiveC)
+    @objcMembers
+#endif
 public final class ZIMRoomFullInfo: NSObject {
     public var baseInfo = ZIMRoomInfo()
 }
