@@ -15,9 +15,9 @@ from .service import PROJECT
 from .site import Answers, Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-HEADLESS = shutil.which("chromium-headless-shell") or CHROMIUM
+HEADLESS = shutil.which("/usr/lib/chromium/chromium-headless-shell") or CHROMIUM
 """A Chromium without a window of its own, which takes half the processor time. Such a browser shows no notifications, and
-all of its tabs are visible."""
+all of its tabs are visible. Debian's script of this name starts the program as a child, which would outlive the script."""
 CHROMEDRIVER = shutil.which("chromedriver")
 
 try:
@@ -120,6 +120,7 @@ class Browser:
 
     def __init__(self, directory: Path, program: str | None = HEADLESS) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
         options = webdriver.ChromeOptions()
         # Chromium and its driver end with their parent, however the parent ends.
         chromium = directory / "chromium"
@@ -155,6 +156,17 @@ class Browser:
 
     def quit(self) -> None:
         self.driver.quit()
+        wait_until(lambda: not self._processes(), 20, "the browser's processes have ended", every=0.1)
+
+    def _processes(self) -> list[Path]:
+        """The processes that name the browser's directory in their arguments, in /proc."""
+        found = []
+        for arguments in Path("/proc").glob("[0-9]*/cmdline"):
+            # A process may end meanwhile.
+            with suppress(OSError):
+                if bytes(self._directory) + b"/" in arguments.read_bytes():
+                    found.append(arguments.parent)
+        return found
 
 
 class Page:
