@@ -97,20 +97,30 @@ class Judge:
         for position, message in enumerate(device.messages):
             if message.type == "response":
                 had.setdefault(message["id"], []).append((position, message))
+        firsts = []
         for request, responses in had.items():
             asked = device.asked.get(request, [])
             if len(responses) > len(asked):
                 yield f"{len(responses)} responses to the request {request}, which was sent {len(asked)} times"
             else:
-                yield from self._stale(device, request, asked[0], responses[0][1])
+                firsts.append((asked[0], request, responses[0][1]))
+        yield from self._stale(device, firsts)
 
-    def _stale(self, device: Device, request: str, asked: int, response: Message) -> Iterator[str]:
-        """Checks only the first response: the test cannot know which of several responses answers which copy of a
-        request."""
-        call, revision = response.get("callID"), response.get("revision")
-        before = [m["revision"] for m in device.messages[:asked] if m.get("callID") == call and m.get("revision")]
-        if revision is not None and revision < max(before, default=0):
-            yield f"the response to {request} has revision {revision}, after the device had {max(before)}"
+    def _stale(self, device: Device, firsts: list[tuple[int, str, Message]]) -> Iterator[str]:
+        """Checks the first response to each request, with the number of messages before the request: the test cannot
+        know which of several responses answers which copy of a request."""
+        newest: dict[str, int] = {}
+        """By call: the newest revision in the messages before a request."""
+        seen = 0
+        for asked, request, response in sorted(firsts, key=lambda first: first[0]):
+            for message in device.messages[seen:asked]:
+                call, revision = message.get("callID"), message.get("revision")
+                if call and revision:
+                    newest[call] = max(revision, newest.get(call, 0))
+            seen = max(seen, asked)
+            revision, before = response.get("revision"), newest.get(response.get("callID") or "", 0)
+            if revision is not None and revision < before:
+                yield f"the response to {request} has revision {revision}, after the device had {before}"
 
     def _histories(self) -> Iterator[str]:
         for call, revisions in self._revisions.items():
