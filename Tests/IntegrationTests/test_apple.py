@@ -106,7 +106,7 @@ def modules(manifest: dict[str, Any], directory: Path) -> None:
 
 
 OBJC_FLAGS = ["-enable-objc-interop", "-disable-objc-attr-requires-foundation-module"]
-OBJC_ROOT = """import Foundation
+OBJC_ROOT = """
 @objc public protocol ObjCObject {}
 @objc open class ObjCRoot { public init() {} }
 @objc public final class ObjCError: ObjCRoot {
