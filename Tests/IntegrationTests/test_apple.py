@@ -109,7 +109,7 @@ OBJC_FLAGS = ["-enable-objc-interop", "-disable-objc-attr-requires-foundation-mo
 OBJC_ROOT = """
 @objc public protocol ObjCObject {}
 @objc open class ObjCRoot { public init() {} }
-@objc public final class ObjCError: ObjCRoot {
+@objc public final class ObjCError: ObjCRoot, Error, @unchecked Sendable {
     public init(domain: String, code: Int, userInfo: [String: Any]? = nil) {}
     public var localizedDescription: String { "" }
 }
