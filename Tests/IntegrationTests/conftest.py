@@ -159,8 +159,8 @@ SECONDS = {
     "test_apple.py": 20,
     "test_conformance_sdks.py": 20,
 }
-"""The shares and tests that take longest, each with its seconds on an idle machine. A test that is named here has
-deployments of its own."""
+"""The shares and tests that take longest, each with its seconds, some of them estimated: their order counts. A test that is
+named here has deployments of its own."""
 
 
 def share(nodeid: str) -> str:

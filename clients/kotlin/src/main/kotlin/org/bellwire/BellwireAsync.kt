@@ -155,7 +155,7 @@ public class BellwireAsync @JvmOverloads constructor(
 
     /** `ended` is told the call's `endReason` after the last change. */
     public fun onChange(call: Call, changed: Consumer<CallChange>, ended: Consumer<String>): Listening =
-        follow(call.changes, changed) { ended.accept(call.endReason ?: "gone") }
+        follow(call.changes, changed) { ended.accept(call.endReason ?: EndReasons.GONE) }
 
     /** The listener is told the newest state of the call; states that a later one has replaced may be left out. */
     public fun onSnapshot(call: Call, listener: Consumer<CallSnapshot>): Listening = follow(call.snapshots, listener)

@@ -266,7 +266,7 @@ public class BellwireClient internal constructor(
             standing.value = last
         }
         ending.loop.end()
-        for (call in over) call.finish("disconnected")
+        for (call in over) call.finish(EndReasons.DISCONNECTED)
         for (answer in answers) answer()
         ending.isConnected.completeExceptionally(error)
     }
@@ -290,7 +290,8 @@ public class BellwireClient internal constructor(
      * the invitee's own call. A coroutine that is cancelled meanwhile cancels the call, and ends a call that was answered
      * in the same moment. After `noResponse` the service may have made the call: the client cancels the call, or ends an
      * advanced call that was answered meanwhile; another attempt needs another `callID`. A call that was merged, or that
-     * cannot be taken back, comes as a resumed call. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `callExists`, `badRequest`.
+     * cannot be taken back, comes as a resumed call. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`,
+     * `callExists`, `badRequest`.
      */
     public suspend fun call(invitees: List<String>, options: CallOptions = CallOptions()): Call {
         currentCoroutineContext().ensureActive()
@@ -344,7 +345,7 @@ public class BellwireClient internal constructor(
         val snapshot = response.call ?: return asked
         // With `Glare.MERGE` the response may name the invitee's call.
         val call = if (snapshot.callID == asked.id) asked else known[snapshot.callID] ?: adopt(snapshot, isIncoming = false)
-        if (call !== asked) asked.finish("gone")
+        if (call !== asked) asked.finish(EndReasons.GONE)
         call.invited = readInvited(response)
         call.learn(response.body["mediaSession"])
         if (snapshot.revision > call.snapshot.revision) call.update(snapshot)
@@ -373,11 +374,11 @@ public class BellwireClient internal constructor(
     public suspend fun find(callID: String): Call? {
         networkChanged()
         withTimeoutOrNull(configuration.requestTimeout) { connect() }
-            ?: throw BellwireException("noResponse", problem ?: "the service did not answer")
+            ?: throw BellwireException(ErrorCodes.NO_RESPONSE, problem ?: "the service did not answer")
         try {
             get(callID)
         } catch (exception: BellwireException) {
-            if (exception.code != "callNotFound") throw exception
+            if (exception.code != ErrorCodes.CALL_NOT_FOUND) throw exception
         }
         return known[callID]
     }
@@ -582,8 +583,8 @@ public class BellwireClient internal constructor(
                 is Told.OfWelcome -> welcomed(told.welcome)
                 is Told.Event -> follow(told.event.call, told.event.missed)
                 is Told.Snapshot -> follow(told.call, false)
-                is Told.InvitationExpired -> known[told.call.callID]?.finish("timeout")
-                is Told.Gone -> known[told.call.callID]?.finish("gone")
+                is Told.InvitationExpired -> known[told.call.callID]?.finish(EndReasons.TIMEOUT)
+                is Told.Gone -> known[told.call.callID]?.finish(EndReasons.GONE)
                 is Told.OfSignal -> known[told.signal.callID]?.signalled(told.signal)
                 is Told.OfMessage -> messageHub.tell(told.message)
                 is Told.OfReceipt -> receiptHub.tell(told.receipt.run { Receipt(messageID, to, state == "delivered", time) })
