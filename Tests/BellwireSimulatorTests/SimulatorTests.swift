@@ -6,9 +6,9 @@ import Testing
 /// Whole deployments in virtual time.
 struct SimulatorTests {
     /// Networks and stores take their time, coordinators meet each other between load and commit, and no fault happens:
-    /// then nothing may go wrong. Seed 431 found a merge that was none; seed 20508 found a call that its pusher had let
+    /// then nothing may go wrong. Few seeds, since `scripts/test` simulates many in a faster build. Seed 431 found a merge that was none; seed 20508 found a call that its pusher had let
     /// go and taken again at once.
-    @Test(arguments: Array(1...12 as ClosedRange<UInt64>) + [431, 20508])
+    @Test(arguments: [1, 2, 3, 431, 20508] as [UInt64])
     func withoutFaultsNothingGoesWrong(_ seed: UInt64) {
         let result = Simulator(isLite: true).run(seed: seed)
         #expect(result.calls > 0)
@@ -17,7 +17,7 @@ struct SimulatorTests {
 
     /// Whatever goes wrong, no call is lost and every device is told in the end. The last seeds found faults
     /// (docs/simulation.md).
-    @Test(arguments: Array(1...10 as ClosedRange<UInt64>) + [39, 88, 615])
+    @Test(arguments: [1, 2, 39, 88, 615] as [UInt64])
     func withFaultsNothingIsLost(_ seed: UInt64) {
         let result = Simulator().run(seed: seed)
         #expect(result.violations.isEmpty, "\(result.violations[0])")
@@ -49,9 +49,9 @@ struct SimulatorTests {
         #expect(result.violation == nil, "\(result.path)")
     }
 
-    @Test(arguments: [true, false], [7, 43] as [UInt64])
-    func theSameSeedIsTheSameWorld(isLite: Bool, seed: UInt64) {
-        let simulator = Simulator(isLite: isLite)
+    @Test(arguments: [true, false])
+    func theSameSeedIsTheSameWorld(isLite: Bool) {
+        let (simulator, seed) = (Simulator(isLite: isLite), 7 as UInt64)
         let first = simulator.run(seed: seed)
         let again = simulator.run(seed: seed)
         #expect(first.fingerprint == again.fingerprint)

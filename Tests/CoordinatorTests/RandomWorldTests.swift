@@ -8,7 +8,7 @@ import Testing
 /// Random users, with random faults in the store, the broker and the coordinators. Once the faults are over, every
 /// device is up to date within seconds, whatever happened before. A seed that fails becomes a test of its own.
 struct RandomWorldTests {
-    @Test(arguments: UInt64(1)...30)
+    @Test(arguments: UInt64(1)...12)
     func afterAnyFaultsEveryDeviceIsUpToDate(_ seed: UInt64) {
         let drive = RandomDrive(seed: seed)
         for _ in 0..<120 {

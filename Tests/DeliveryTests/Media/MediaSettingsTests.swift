@@ -17,9 +17,13 @@ struct MediaFiles {
         directory = try TemporaryDirectory()
         try directory.write("livekit.key", "APIkey7: shortsecret\n")
         try directory.write("hmac.key", Self.secret + "\n")
-        for (name, algorithm) in [("rsa", SignatureAlgorithm.rs256), ("ec", .es256), ("ed", .edDSA)] {
-            let key = try CryptographicKey.generate(algorithm)
-            try directory.write("\(name).pem", String(decoding: try key.pem(), as: UTF8.self))
+        for (name, pem) in try Self.keys.get() { try directory.write("\(name).pem", pem) }
+    }
+
+    /// An RSA key takes a long time to generate: all tests have the same keys.
+    private static let keys = Result {
+        try [("rsa", SignatureAlgorithm.rs256), ("ec", .es256), ("ed", .edDSA)].map { name, algorithm in
+            (name, String(decoding: try CryptographicKey.generate(algorithm).pem(), as: UTF8.self))
         }
     }
 
