@@ -18,9 +18,10 @@ from referencing.jsonschema import DRAFT7
 _DOCUMENT = "urn:bellwire:asyncapi"
 _REMEMBERED = 4096
 _FREE = re.compile(
-    rb'"(id|callID|messageID|userID|inviter|invitedBy|actor|from)":"[A-Za-z0-9_-]{1,64}"|:[0-9]{13}(?=[,}])'
+    rb'"(id|callID|messageID|userID|inviter|invitedBy|actor|from|endedBy|session)":"[A-Za-z0-9_-]{1,64}"'
+    rb'|"(offline)":\["[A-Za-z0-9_-]{1,64}"\]|"(revision|expiresIn)":[1-9][0-9]{0,4}(?=[,}])|:[0-9]{13}(?=[,}])'
 )
-"""Well-formed ids and times, all of which a schema treats alike."""
+"""Well-formed ids, lists of such an id, positive numbers and times: the schemas treat all of a kind alike."""
 
 
 class Schemas:
@@ -34,7 +35,7 @@ class Schemas:
     def violation(self, raw: bytes) -> str | None:
         """Returns the breach of the schema by a message; None for a valid message.
 
-        Messages that differ only in well-formed ids and times are checked once, since checking takes most of the
+        Messages that differ only in well-formed ids, positive numbers and times are checked once, since checking takes most of the
         time."""
         with self._lock:
             return self._remembered(_FREE.sub(_alike, raw))
@@ -67,4 +68,8 @@ def violation(validator: Draft7Validator, message: Any) -> str | None:
 
 
 def _alike(found: re.Match[bytes]) -> bytes:
-    return b'"%b":"x"' % found[1] if found[1] else b":1790000000000"
+    if found[1]:
+        return b'"%b":"x"' % found[1]
+    if found[2]:
+        return b'"%b":["x"]' % found[2]
+    return b'"%b":1' % found[3] if found[3] else b":1790000000000"
