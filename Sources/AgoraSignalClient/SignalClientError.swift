@@ -6,11 +6,12 @@ internal import SignalingProtocol
 /// The errors of `BellwireSignalClient`: `NSError`s of `domain` with these codes, and the reason as the description.
 public enum SignalClientError {
     public static let domain = "BellwireSignalClient"
-    /// The user id is empty, `"0"`, or not a valid user id. The message was not sent.
+    /// The own user id, or the peer's, is empty, `"0"`, or not a valid user id. The message was not sent.
     public static let invalidUserId = -1
     /// The request came before `login` or after `logout`, or another connection has this device id.
     public static let notLoggedIn = -2
-    /// No device of the peer acknowledged the message, as far as the client knows when the time limit ends.
+    /// No device of the peer acknowledged the message, as far as the client knows when the time limit ends. The
+    /// description says so when this device has no connection.
     public static let notDelivered = -3
     /// The message has more than 32 KiB as JSON, and was not sent.
     public static let tooLarge = -4

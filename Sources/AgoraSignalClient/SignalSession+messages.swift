@@ -23,7 +23,7 @@ extension SignalSession {
     }
 
     private func take(_ message: String, to userId: String, _ timeout: Int, _ completion: Completion) throws(NSError) {
-        guard userId != "0", let peer = UserID(userId) else {
+        guard let peer = Self.user(userId) else {
             throw SignalClientError.make(SignalClientError.invalidUserId, "sendMessage: \"\(userId)\" is not a user id")
         }
         guard client != nil else {
@@ -60,8 +60,8 @@ extension SignalSession {
     }
 
     private func timedOut(_ messageID: MessageID) {
-        settle(
-            messageID, SignalClientError.make(SignalClientError.notDelivered, "no device acked the message in time"))
+        let reason = lostReason.map { "this device has no connection: \($0)" } ?? "no device acked the message in time"
+        settle(messageID, SignalClientError.make(SignalClientError.notDelivered, reason))
         sendNext()
     }
 

@@ -33,6 +33,8 @@ final class SignalSession: @unchecked Sendable {
     private var isOnline = false
     /// Whether the broker refuses the present client, or refused the last client.
     private var isRefused = false
+    /// Why there is no connection; nil while there is a connection, and before the first.
+    private(set) var lostReason: String?
     var outbox = Outbox { SignalingClient.makeMessageID().string }
     var pending: [MessageID: Pending] = [:]
     /// The messages that the app got. After a logout the service sends the next client all messages without a known ack
@@ -54,6 +56,10 @@ final class SignalSession: @unchecked Sendable {
     func login(_ completion: OnMain<(NSError?) -> Void>) {
         queue.async { [self] in
             let done = OnMain<((NSError?) -> Void)?>(completion.value)
+            guard Self.user(userID) != nil else {
+                let reason = "login: \"\(userID)\" is not a user id"
+                return audience.complete(done, SignalClientError.make(SignalClientError.invalidUserId, reason))
+            }
             do throws(SignalingError) {
                 let client = try presentClient()
                 let number = clientNumber
@@ -155,6 +161,7 @@ final class SignalSession: @unchecked Sendable {
         switch state {
         case .connected:
             isOnline = true
+            lostReason = nil
             audience.connected()
             sendNext()
         case .disconnected, .connecting: break
@@ -168,8 +175,12 @@ final class SignalSession: @unchecked Sendable {
 
     private func lost(_ reason: String) {
         isOnline = false
+        lostReason = reason
         audience.disconnected(reason)
     }
+
+    /// Returns the user with this id; nil for CallAPI's `"0"`, which stands for no user, and for an invalid id.
+    static func user(_ userID: String) -> UserID? { userID == "0" ? nil : UserID(userID) }
 }
 
 extension BellwireIncomingMessage {

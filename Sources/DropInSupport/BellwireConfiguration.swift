@@ -17,6 +17,9 @@ public struct BellwireConfiguration: Sendable {
     /// ends; and when the broker refuses the present token.
     public var tokenProvider: (@Sendable (_ userID: String) async throws -> String)?
 
+    /// Takes the lines of the log of the client under the drop-in, such as why the broker refuses a connection
+    /// (`SignalingClient.Configuration.log`). Called on any thread; returns soon.
+    public var log: (@Sendable (BellwireLogLevel, String) -> Void)?
     /// The name under which the deployment's push settings list this app, for the registration of push tokens: 1–64 of
     /// the characters `A-Z a-z 0-9 _ -` (docs/push.md).
     public var pushApp = "default"

@@ -17,6 +17,7 @@ extension BellwireConfiguration {
             throw SignalingError(.badRequest, "topicRoot: \(Topics.rootForm)")
         }
         configuration.topics = topics
+        configuration.log = log
         let given = token.flatMap { $0.isEmpty ? nil : $0 }
         tokens.note(given)
         configuration.token = given
@@ -58,9 +59,4 @@ private final class FirstToken: Sendable {
             return token
         }
     }
-}
-
-extension SignalingError {
-    /// Whether the client could not reach the service, or was disconnected.
-    package var isOfConnection: Bool { code == .notConnected || code == .disconnected }
 }

@@ -1,6 +1,5 @@
-internal import Foundation
 internal import Basics
-internal import SignalingProtocol
+internal import BellwireClient
 
 /// The end of the app's newest token. A broker that refuses a token gives no reason; this end shows whether the token
 /// was too old.
@@ -14,15 +13,8 @@ package final class TokenWatch: Sendable {
 
     /// Notes the end of the token that is used from now on; nil means that there is no token.
     package func note(_ token: String?) {
-        let end = token.flatMap(Self.end)
+        let end = token.flatMap(TokenEnd.of)
         self.end.withLock { $0 = end }
-    }
-
-    /// Reads the end in a token's claims, without any verification.
-    private static func end(of token: String) -> Int64? {
-        let parts = token.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, let bytes = Base64URL.decode(parts[1]) else { return nil }
-        return (try? JSONParser.parse(bytes))?.object?["exp"]?.numericDate
     }
 
     /// Returns the provider, wrapped so that this watch notes each of its tokens.
@@ -36,7 +28,7 @@ package final class TokenWatch: Sendable {
 
     /// Whether the token has ended, by this device's clock.
     package var hasEnded: Bool {
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let now = WallClock.now
         return end.withLock { $0.map { $0 <= now } ?? false }
     }
 }

@@ -1,4 +1,5 @@
 internal import BellwireClientCore
+public import Foundation
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
@@ -28,6 +29,22 @@ public enum ZegoError: Error, Equatable, Sendable {
         case .callStatusWrong: Int32(ZegoCode.callStatusWrong.rawValue)
         case .tokenExpired: Int32(ZegoCode.tokenExpired.rawValue)
         case .other(let code): code
+        }
+    }
+}
+
+/// `localizedDescription` says what the code means. `BellwireConfiguration.log` gets the reason of a failed connection.
+extension ZegoError: LocalizedError {
+    public var errorDescription: String? {
+        switch self {
+        case .failed: "there is no such call, or the service refuses"
+        case .paramInvalid: "a user id, the broker's address, the device id, a path or a parameter is not valid"
+        case .notInit: "init has not been called"
+        case .networkError: "broker and service were not reached within 10 s, or the broker refuses this user"
+        case .notLogin: "there is no connection: connect has not succeeded, or another connection has this device id"
+        case .callStatusWrong: "the state of the call, or of the user, does not allow the request"
+        case .tokenExpired: "the token has ended"
+        case .other(let code): "error \(code)"
         }
     }
 }

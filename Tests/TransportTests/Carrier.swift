@@ -109,8 +109,8 @@ func eventually(
 }
 
 /// Returns why a connection did not come about; nil when it did.
-func failure(_ attempt: () async throws(BellwireTransportError) -> Void) async -> BellwireTransportError? {
-    do throws(BellwireTransportError) {
+func failure<Failure: Error>(_ attempt: () async throws(Failure) -> Void) async -> Failure? {
+    do throws(Failure) {
         try await attempt()
         return nil
     } catch {

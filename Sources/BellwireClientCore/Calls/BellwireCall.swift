@@ -15,6 +15,7 @@ public final class BellwireCall: Sendable, Identifiable {
     private let hub: EventHub<CallChange>
     private let requests: RequestMaker
     private let session = Mutex<BellwireMediaSession?>(nil)
+    private let offline = Mutex<[UserID]>([])
 
     init(_ snapshot: CallSnapshot, _ driver: ClientDriver) {
         id = snapshot.callID
@@ -49,6 +50,10 @@ public final class BellwireCall: Sendable, Identifiable {
     var isHere: Bool { ownMember?.state == .accepted && ownMember?.device == driver.device.deviceID }
     /// Whether this user made the call.
     public var isOutgoing: Bool { inviter == driver.device.userID }
+
+    /// The invitees of this device's `SignalingClient.call` that had no device online then, by the service's response;
+    /// the call rings there when a device comes online in time, or by a push. Empty for a call that another device made.
+    public var offlineInvitees: [UserID] { offline.withLock(\.self) }
 
     /// The newest media session of this device: the media server's address, the room and a token. Nil before the user is
     /// accepted on this device, and for a call without a media server. The token ends at `expiresAt`: an inviter whose
@@ -199,6 +204,10 @@ public final class BellwireCall: Sendable, Identifiable {
         }
         learn(session)
         return session
+    }
+
+    func learn(offline users: [UserID]?) {
+        if let users { offline.withLock { $0 = users } }
     }
 
     /// Takes the media session of a response or a welcome; nil changes nothing.

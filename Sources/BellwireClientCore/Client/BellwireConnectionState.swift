@@ -8,8 +8,9 @@ public enum BellwireConnectionState: Sendable, Equatable {
     case connected
     /// The connection is lost, or an attempt failed, and the client tries again. `reason` is text for people.
     case reconnecting(reason: String)
-    /// The broker refuses this client, or TLS fails. The client tries again, slowly: with another token of the provider
-    /// or of `renew(_:)`, or until the operator has mended a mistake. `reason` is text for people.
+    /// The broker refuses this client, TLS fails, or the token provider gives no token. The client tries again by
+    /// itself, slower and slower up to every 8 s: with another token of the provider or of `renew(_:)`, or until the
+    /// operator has mended a mistake. `reason` is text for people.
     case refused(reason: String)
     /// The token has ended, and the client has no other token. `renew(_:)` goes on with another token.
     case tokenExpired

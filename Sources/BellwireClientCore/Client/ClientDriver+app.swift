@@ -14,6 +14,7 @@ extension ClientDriver {
                 return state.effects.append { completion(.failure(Self.disconnected)) }
             }
             state.completions[request.id] = completion
+            log(.debug, &state, "request \(request.id) begins: \(request.body.type)")
             let actions = state.machine.send(
                 request, within: within?.milliseconds, ordered: isOrdered, now: clock.now)
             perform(actions, &state)

@@ -49,10 +49,19 @@ extension ClientDriver {
         }
     }
 
+    /// Notes a failed attempt, and whether the broker has refused a token that has ended.
+    private func note(_ error: BellwireTransportError) {
+        turn { state in
+            state.hasEndedToken = error.kind == .refused && state.token.map(TokenEnd.hasPassed) ?? false
+            log(.info, &state, "cannot connect: \(error.message)")
+        }
+    }
+
     private func standing(after error: BellwireTransportError, _ state: State) -> BellwireConnectionState {
         let isFirst = state.standing == .connecting
         switch error.kind {
         case .refused where state.standing == .tokenExpired: return .tokenExpired
+        case .refused where state.hasEndedToken: return .refused(reason: "\(error.message): \(Self.tokenExpired)")
         case .refused, .tls: return .refused(reason: error.message)
         case .lost, .ended, .takenOver, .unreachable, .invalid:
             if state.lastError == .tokenExpired, configuration.tokenProvider == nil { return .tokenExpired }
@@ -89,7 +98,10 @@ extension ClientDriver {
         state.withLock { $0.abandon = nil }
         switch answer {
         case .token(let token): state.withLock { $0.token = token }
-        case .failure(let reason): throw BellwireTransportError(.refused, "no token: \(reason)")
+        case .failure(let reason, let kind):
+            log(.info, "the token provider failed: \(kind)")
+            turn { $0.hasEndedToken = false }
+            throw BellwireTransportError(.refused, "no token: \(reason)")
         }
     }
 
@@ -123,11 +135,20 @@ extension ClientDriver {
             (state.wasOpened, state.lastError) = (false, nil)
             return state.linkNumber
         }
-        let link = try await connect(session, number)
+        let link: any BellwireTransportConnection
+        do throws(BellwireTransportError) {
+            link = try await connect(session, number)
+        } catch {
+            note(error)
+            throw error
+        }
         opened(link, session)
         for await ending in ended {
             guard let ending else { break }
-            turn { $0.link = nil }
+            turn { state in
+                state.link = nil
+                log(.info, &state, "the connection has ended: \(ending.message)")
+            }
             throw ending
         }
         guard isRunning else { return }
@@ -192,6 +213,7 @@ extension ClientDriver {
         turn { state in
             state.link = link
             state.wasOpened = true
+            log(.debug, &state, "is subscribed at the broker")
             state.problem = "the service has not answered"
             let now = clock.now
             perform(state.machine.connected(session: session, now: now), &state)

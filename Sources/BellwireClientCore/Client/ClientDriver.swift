@@ -48,6 +48,8 @@ final class ClientDriver: Sendable {
         var abandon: Effect?
         /// Why the last attempt to connect failed.
         var problem = "no answer yet"
+        /// Whether the last attempt failed since the broker refused a token that has ended.
+        var hasEndedToken = false
         var iceServers: [BellwireIceServer] = []
         /// The error that the service sent on this connection before the broker ended it.
         var lastError: ErrorCode?
@@ -100,6 +102,7 @@ final class ClientDriver: Sendable {
                 machine: ClientMachine(device: configuration.address, configuration: settings),
                 token: configuration.tokenProvider == nil ? configuration.token : nil,
                 book: CallBook(user: configuration.user, device: configuration.device)))
+        state.withLock { $0.machine.offlineReason = "the app has not called connect()" }
     }
 
     var requests: RequestMaker { RequestMaker(driver: self) }
@@ -142,7 +145,9 @@ final class ClientDriver: Sendable {
             case .succeed(let id, let success): complete(id, .success(success), &state)
             case .answer(let id, let answer): complete(id, .answer(answer), &state)
             case .fail(let id, let error): complete(id, .failure(error), &state)
-            case .refuse: refusals.withLock { $0 += 1 }
+            case .refuse(let callID):
+                refusals.withLock { $0 += 1 }
+                log(.info, &state, "call \(callID) is ignored: too many calls ring")
             case .renewSession: state.endings?.yield(nil)
             case .endTakenOver: state.endings?.yield(BellwireTransportError(.takenOver, Self.takenOver))
             case .renewToken: askForToken()
@@ -152,6 +157,7 @@ final class ClientDriver: Sendable {
 
     private func complete(_ id: RequestID, _ outcome: Response.Outcome, _ state: inout State) {
         guard let completion = state.completions.removeValue(forKey: id) else { return }
+        log(.debug, &state, "request \(id) has \(outcome.error.map { "failed: \($0.code)" } ?? "succeeded")")
         state.effects.append { completion(outcome) }
     }
 
@@ -160,6 +166,9 @@ final class ClientDriver: Sendable {
         if case .online = event { stand(.connected, &state) }
         if case .error(let error) = event { state.lastError = error.code }
         if case .receipt(let receipt) = event { received(receipt, &state) }
+        if case .event(let event) = event {
+            log(.debug, &state, "\(event.name) of call \(event.callID), revision \(event.revision)")
+        }
         let news = state.book.received(event, by: self)
         state.effects.append { [self] in
             tell(event)
@@ -176,18 +185,31 @@ final class ClientDriver: Sendable {
     func stand(_ standing: BellwireConnectionState, _ state: inout State) {
         if state.standing != standing {
             state.standing = standing
+            log(.info, &state, "connection: \(standing.name)")
             state.effects.append { [self] in tell(.connection(standing)) }
         }
+        state.machine.offlineReason = offlineReason(standing)
         switch standing {
         case .connected: answerWaiters(nil, &state)
-        case .refused(let reason): answerWaiters(SignalingError(.notConnected, reason), &state)
-        case .tokenExpired: answerWaiters(SignalingError(.tokenExpired, "the token has ended"), &state)
+        case .refused(let reason):
+            answerWaiters(SignalingError(state.hasEndedToken ? .tokenExpired : .notConnected, reason), &state)
+        case .tokenExpired: answerWaiters(SignalingError(.tokenExpired, Self.tokenExpired), &state)
         case .takenOver: answerWaiters(SignalingError(.notConnected, Self.takenOver), &state)
         case .disconnected, .connecting, .reconnecting: break
         }
     }
 
     static let takenOver = "another connection has this device id"
+    static let tokenExpired = "the token has ended"
+
+    /// Why requests have no response in this state.
+    private func offlineReason(_ standing: BellwireConnectionState) -> String {
+        switch standing {
+        case .refused(let reason): reason
+        case .tokenExpired: Self.tokenExpired
+        case .disconnected, .connecting, .connected, .reconnecting, .takenOver: "the broker cannot be reached"
+        }
+    }
 
     /// Answers the callers that wait for the connection, in the order of their calls.
     func answerWaiters(_ error: SignalingError?, _ state: inout State, forService: Bool = true) {

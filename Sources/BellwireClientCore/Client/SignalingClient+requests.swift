@@ -22,11 +22,15 @@ extension SignalingClient {
         let success = try await self.invite(invite)
         let driver = driver
         return driver.turn { state in
-            if let call = state.book[success.call.callID] { return call }
+            if let call = state.book[success.call.callID] {
+                call.learn(offline: success.offline)
+                return call
+            }
             // The call has ended already, as when all invitees were busy. Events may have told that after the response.
             let known = state.machine.snapshot(of: success.call.callID) ?? success.call
             let call = BellwireCall(known, driver)
             call.learn(success.mediaSession)
+            call.learn(offline: success.offline)
             state.effects += call.update { $0.received(known) + $0.over(.left) }
             return call
         }
@@ -296,11 +300,15 @@ extension SignalingClient {
         _ = try await requests.ask(.pushRegister(.init(platform: platform, app: app, target: target)))
     }
 
-    /// `push.unregister`: ends registrations of this device. Nil stands for every platform, or for every app.
+    /// `push.unregister`: ends registrations of this device. Nil stands for every platform, or for every app. `within` is
+    /// the time limit, at most `Configuration.requestTimeout`, the default.
+    ///
+    /// - Throws: `noResponse` without a connection: the registration stays, and the phone rings for the user further on.
+    ///   An app tries again before `disconnect()`, or lets Apple or Google end the push token.
     public func unregisterPush(
-        _ platform: PushPlatform? = nil, app: AppName? = nil
+        _ platform: PushPlatform? = nil, app: AppName? = nil, within: Duration? = nil
     ) async throws(SignalingError) {
-        _ = try await requests.ask(.pushUnregister(.init(platform: platform, app: app)))
+        _ = try await requests.ask(.pushUnregister(.init(platform: platform, app: app)), within: within)
     }
 
     private func blocked(_ body: Request.Body) async throws(SignalingError) -> [UserID] {

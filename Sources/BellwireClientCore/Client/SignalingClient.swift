@@ -26,8 +26,9 @@ public final class SignalingClient: Sendable {
         public var token: String?
         /// Returns a token, for an app that has to fetch its tokens. The client calls the provider before the first
         /// connection, a minute before a token ends (the client then connects again, and the app is not told), and when
-        /// the broker refuses the present token. When the provider throws, the client tries again as after a lost
-        /// connection. `token` is then not used.
+        /// the broker refuses the present token. When the provider throws or gives no token in time, the state is
+        /// `refused`, `connect()` throws at once, and the client asks again by itself, after 0.25 s, then slower up to
+        /// 8 s. `token` is then not used.
         public var tokenProvider: (@Sendable () async throws -> String)?
         /// The topics of the deployment; `bellwire/v1` by default.
         public var topics = Topics.standard
@@ -58,6 +59,10 @@ public final class SignalingClient: Sendable {
         /// client sends no heartbeats for these calls until the app touches such a call, and `orphanedCalls` names the
         /// calls.
         package var resumesCalls = true
+        /// Takes the lines of the client's log: connections, and the names, ids and outcomes of requests and events. No
+        /// line has a token or the content of a message. Called on any thread, a line at a time and in order; returns
+        /// soon. Nil by default: there is no log.
+        public var log: (@Sendable (BellwireLogLevel, String) -> Void)?
         /// The number of unread events that are kept; 1024 by default. Beyond that number the oldest events are dropped
         /// and counted in `droppedEvents`. A drop loses no state, since each later event of a call carries the whole
         /// call.
@@ -128,13 +133,14 @@ public final class SignalingClient: Sendable {
 
     // MARK: Connecting
 
-    /// Connects, and returns once the service knows this device: calls ring here from then on. The client goes on
-    /// trying after a failure, until `disconnect()`.
+    /// Connects, and returns once the service knows this device: calls ring here from then on. After a failure, also one
+    /// that this method throws, the client goes on trying by itself, until `disconnect()`.
     ///
     /// Without presence (`Configuration.publishesPresence`) this returns when the broker is reached.
     ///
-    /// - Throws: `notConnected` after `connectTimeout`, or when the broker refuses the device; `tokenExpired` when the
-    ///   token has ended; `disconnected` after `disconnect()`.
+    /// - Throws: `notConnected` after `connectTimeout`, or at once when the broker refuses the device, TLS fails or the
+    ///   token provider fails: `connectionState` is then `refused`. `tokenExpired` when the broker refuses a token that
+    ///   has ended by this device's clock. `disconnected` after `disconnect()`.
     public func connect() async throws(SignalingError) {
         let failure = await withCheckedContinuation { waiter in driver.connect { waiter.resume(returning: $0) } }
         if let failure { throw failure }

@@ -3,7 +3,10 @@
 struct TokenSource: Sendable {
     enum Answer: Equatable, Sendable {
         case token(String)
-        case failure(String)
+        /// The failure in words, and the same without what the app's error says, which may quote a secret.
+        case failure(String, kind: String)
+
+        static func failure(_ words: String) -> Answer { .failure(words, kind: words) }
     }
 
     let provider: @Sendable () async throws -> String
@@ -17,7 +20,7 @@ struct TokenSource: Sendable {
             do {
                 inbox.yield(.token(try await provider()))
             } catch {
-                inbox.yield(.failure("\(error)"))
+                inbox.yield(.failure("\(error)", kind: "\(type(of: error))"))
             }
         }
         let timer = Task {

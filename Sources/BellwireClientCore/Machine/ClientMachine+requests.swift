@@ -91,7 +91,7 @@ extension ClientMachine {
         let isHeld = entry.stage == .queued
         let cause =
             link == .offline
-            ? "the broker cannot be reached"
+            ? offlineReason
             : isHeld ? "it waited for the answer to an earlier request" : "the service did not answer"
         return SignalingError(.noResponse, "no response within \(entry.limit) ms: \(cause)")
     }

@@ -83,6 +83,8 @@ package struct ClientMachine: Sendable {
     package let configuration: Configuration
 
     var link = Link.offline
+    /// Why there is no connection, for the error of a request that had no response; set by the machine's owner.
+    package var offlineReason = "the broker cannot be reached"
     /// The number of connections so far, to tell news of this connection from older news.
     var connection = 0
     var presence = PresenceSchedule()
