@@ -157,7 +157,11 @@ final class ClientDriver: Sendable {
 
     private func complete(_ id: RequestID, _ outcome: Response.Outcome, _ state: inout State) {
         guard let completion = state.completions.removeValue(forKey: id) else { return }
-        log(.debug, &state, "request \(id) has \(outcome.error.map { "failed: \($0.code)" } ?? "succeeded")")
+        if case .failure(let error) = outcome {
+            log(.debug, &state, "request \(id) has failed: \(error.code)")
+        } else {
+            log(.debug, &state, "request \(id) has succeeded")
+        }
         state.effects.append { completion(outcome) }
     }
 
