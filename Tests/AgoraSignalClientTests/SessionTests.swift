@@ -176,6 +176,17 @@ struct SessionTests {
         #expect(try await app.heard(5).dropFirst(3) == ["connected", "later 0"])
     }
 
+    @Test(.timeLimit(.minutes(1))) func aMessageThatCannotLeaveDoesNotBlameThePeer() async throws {
+        try await logIn()
+        service.refuseConnections()
+        service.breakConnection()
+        session.audience.messageTimeout = 1
+        let app = app
+        session.send("kept", to: "bob", OnMain { app.tell("\($0?.code ?? 0) \($0?.localizedDescription ?? "")") })
+        let told = try await app.heard(4)
+        #expect(told.last == "\(SignalClientError.notDelivered) this device has no connection: Not authorized")
+    }
+
     @Test(.timeLimit(.minutes(1)), arguments: ["", "0", String(repeating: "x", count: 65)])
     func nobodyIsSentTo(_ peer: String) async throws {
         send("nobody", to: peer)

@@ -361,6 +361,18 @@ import Testing
         withExtendedLifetime(next) {}
     }
 
+    /// The registration at the service stays, and PushKit's token has ended: no VoIP push reaches the phone.
+    @Test func aLogoutWithoutTheServiceFailsSoonAndCanBeTriedAgain() async throws {
+        try await bob.connect()
+        service.goOffline()
+        let error = await #expect(throws: SignalingError.self) { try await callKit.stop() }
+        #expect(error?.code == .noResponse && error?.message.contains("5000 ms") == true)
+        #expect(phone.registry.desiredPushTypes == [] && provider.told.last == "invalidate")
+        service.goOnline()
+        try await callKit.stop()
+        #expect(phone.line.requests.contains(.pushUnregister(.init())))
+    }
+
     @Test func aLogoutRejectsNoCallThatRingsAtOtherDevices() async throws {
         try await bob.connect()
         let call = try await alice.call("bob")

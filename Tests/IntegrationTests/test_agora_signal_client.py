@@ -107,11 +107,14 @@ def test_a_login_without_a_broker_fails_and_the_next_one_succeeds(rig: Any, app:
     assert len(alice.told("onConnected")) == 1
 
 
-@pytest.mark.parametrize("user", ["", "x" * 65])
-def test_a_login_of_nobody_fails(world: World, app: App, user: str) -> None:
-    nobody = app(world, user, login=False)
+@pytest.mark.parametrize(
+    ("user", "device", "error"),
+    [("", "phone", INVALID), ("0", "phone", INVALID), ("x" * 65, "phone", INVALID), ("alice", "a phone", BAD_CONFIGURATION)],
+)
+def test_a_login_of_nobody_fails(world: World, app: App, user: str, device: str, error: int) -> None:
+    nobody = app(world, user, login=False, device=device)
     nobody.start("login")
-    assert nobody.expect("login")["error"] == BAD_CONFIGURATION
+    assert nobody.expect("login")["error"] == error
 
 
 def test_a_client_that_nobody_holds_any_more_logs_out(world: World, app: App) -> None:

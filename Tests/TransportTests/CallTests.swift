@@ -25,6 +25,14 @@ import Testing
         #expect(error?.code == .badRequest)
     }
 
+    @Test func theInviterLearnsWhoHasNoDeviceOnline() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let call = try await alice.call(["bob", "dave"])
+        #expect(call.offlineInvitees == [UserID("dave")!])
+        let incoming = try #require(await bob.incomingCalls.first { _ in true })
+        #expect(incoming.offlineInvitees.isEmpty)
+    }
+
     @Test func aViewShowsTheNewestStateUntilTheEnd() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         let call = try await alice.call(.init(invitees: [self.bob], mode: .advanced))

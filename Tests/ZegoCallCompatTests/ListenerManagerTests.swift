@@ -48,6 +48,8 @@ struct ListenerManagerTests {
         ("disconnected", .notLogin), ("somethingNew", .failed),
     ])
     func theServicesRefusalsHaveCodes(_ code: String, _ error: ZegoError) {
+        let text = (error as any Error).localizedDescription
+        #expect(!text.isEmpty && !text.contains("ZegoCallCompat"), "words, and not the name of the type")
         #expect(ZegoError(SignalingError(ErrorCode(rawValue: code), "")) == error)
     }
 }
