@@ -2,7 +2,10 @@
 @_exported import Foundation
 
 @MainActor open class UIResponder { public init() {} }
-@MainActor open class UIApplication {}
+@MainActor open class UIApplication {
+    open class var shared: UIApplication { UIApplication() }
+    open func registerForRemoteNotifications() {}
+}
 @MainActor public protocol UIApplicationDelegate: AnyObject {
     func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken token: Data)
 }
