@@ -113,7 +113,14 @@ def promote_by_hand(cluster: RedisCluster, load: CancelledCalls) -> None:
 
 
 def move_slots(cluster: RedisCluster, load: CancelledCalls) -> None:
-    """A third of the slots goes to a server that is new, and the former server of these slots ends."""
+    """Some slots go to a server that is new."""
+    target = cluster.add_master()
+    cluster.move_slots(cluster.servers[0], target, SLOTS // 24)
+    assert len(_slots(target)) >= SLOTS // 24
+
+
+def move_all_slots(cluster: RedisCluster, load: CancelledCalls) -> None:
+    """A third of the slots, which are all slots of a server, goes to a server that is new."""
     source = cluster.servers[0]
     target = cluster.add_master()
     cluster.move_slots(source, target, len(_slots(source)))
@@ -127,7 +134,10 @@ def _slots(server: RedisServer) -> set[int]:
     return {slot for first, _, last in ranges for slot in range(int(first), int(last or first) + 1)}
 
 
-@pytest.mark.parametrize("cause", [pytest.param(promote_by_hand, marks=stores), pytest.param(move_slots, marks=alone)])
+@pytest.mark.parametrize(
+    "cause",
+    [pytest.param(move_slots, marks=alone), pytest.param(move_all_slots, marks=stores), pytest.param(promote_by_hand, marks=stores)],
+)
 def test_a_change_by_hand_fails_no_call(
     deploy: Deploy, cluster: RedisCluster, cause: Callable[[RedisCluster, CancelledCalls], None]
 ) -> None:

@@ -82,7 +82,7 @@ import Testing
     @Test func theLogHasConnectionsAndRequestsAndNoSecrets() async throws {
         struct Refusal: Error { let url = "https://t/?key=verysecret" }
         let lines = Mutex<[String]>([])
-        var configuration = try configuration()
+        var configuration = try configuration(quotesPassword: true)
         configuration.requestTimeout = .milliseconds(100)
         configuration.log = { level, line in lines.withLock { $0.append("\(level) \(line)") } }
         let asked = Mutex(false)
@@ -96,13 +96,13 @@ import Testing
         }
         let client = SignalingClient(configuration)
         _ = await failure { () async throws(SignalingError) in try await client.connect() }
-        for await event in client.events where event == .connection(.refused(reason: "bad credentials")) { break }
+        for await event in client.events where event == .connection(.refused(reason: "bad credentials: verysecret")) { break }
         _ = await failure { () async throws(SignalingError) in _ = try await client.update(name: "verysecret") }
         await client.disconnect()
         let written = lines.withLock(\.self)
         for line in [
             "info connection: connecting", "info the token provider failed: Refusal", "info connection: refused",
-            "info cannot connect: bad credentials", "info connection: disconnected",
+            "info cannot connect: bad credentials: …", "info connection: disconnected",
         ] {
             #expect(written.contains(line), "\(line) in \(written)")
         }
@@ -111,8 +111,8 @@ import Testing
         #expect(!written.contains { $0.contains("verysecret") })
     }
 
-    private func configuration() throws -> SignalingClient.Configuration {
-        try .init(user: "alice", device: "phone", transport: RefusingTransport())
+    private func configuration(quotesPassword: Bool = false) throws -> SignalingClient.Configuration {
+        try .init(user: "alice", device: "phone", transport: RefusingTransport(quotesPassword: quotesPassword))
     }
 }
 
@@ -123,9 +123,12 @@ private func token(end: Int) -> String {
 }
 
 private struct RefusingTransport: BellwireTransport {
+    let quotesPassword: Bool
+
     func connect(
         _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
-        throw BellwireTransportError(.refused, "bad credentials")
+        let quoted = quotesPassword ? ": \(request.password ?? "")" : ""
+        throw BellwireTransportError(.refused, "bad credentials\(quoted)")
     }
 }

@@ -13,7 +13,9 @@ extension ClientDriver {
     /// error of the app's own code comes as its type alone.
     func log(_ level: BellwireLogLevel, _ state: inout State, _ text: @autoclosure () -> String) {
         guard let write = configuration.log else { return }
-        let line = text()
+        // A broker or a proxy may quote what the client sent.
+        let secret = state.token ?? ""
+        let line = secret.isEmpty ? text() : text().replacing(secret, with: "…")
         state.effects.append { write(level, line) }
     }
 
