@@ -96,7 +96,9 @@ import Testing
         }
         let client = SignalingClient(configuration)
         _ = await failure { () async throws(SignalingError) in try await client.connect() }
-        for await event in client.events where event == .connection(.refused(reason: "bad credentials: verysecret")) { break }
+        for await event in client.events where event == .connection(.refused(reason: "bad credentials: verysecret")) {
+            break
+        }
         _ = await failure { () async throws(SignalingError) in _ = try await client.update(name: "verysecret") }
         await client.disconnect()
         let written = lines.withLock(\.self)
