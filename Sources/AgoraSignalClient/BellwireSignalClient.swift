@@ -9,8 +9,8 @@ public import Foundation
 public class BellwireSignalClient: NSObject, ISignalClient {
     private let session: SignalSession
 
-    /// Creates a user's channel, without a connection before `login`. `login` reports an invalid configuration or user
-    /// id.
+    /// Creates a user's channel, without a connection before `login`. `login` reports an invalid user id
+    /// (`invalidUserId`) or configuration (`invalidConfiguration`).
     public init(configuration: BellwireConfiguration, userId: String) {
         session = SignalSession(configuration, userID: userId)
         super.init()

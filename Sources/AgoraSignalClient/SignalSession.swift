@@ -33,8 +33,9 @@ final class SignalSession: @unchecked Sendable {
     private var isOnline = false
     /// Whether the broker refuses the present client, or refused the last client.
     private var isRefused = false
-    /// Why there is no connection; nil while there is a connection, and before the first.
-    private(set) var lostReason: String?
+    /// Why there is no connection; nil while there is a connection.
+    private(set) var lostReason: String? = SignalSession.notYet
+    private static let notYet = "there was none yet"
     var outbox = Outbox { SignalingClient.makeMessageID().string }
     var pending: [MessageID: Pending] = [:]
     /// The messages that the app got. After a logout the service sends the next client all messages without a known ack
@@ -82,7 +83,7 @@ final class SignalSession: @unchecked Sendable {
         let settings = try configuration.clientConfiguration(
             userID: userID, token: token, transport: transport, tokens: tokens)
         clientNumber += 1
-        isRefused = false
+        (isRefused, lostReason) = (false, Self.notYet)
         let (client, number) = (SignalingClient(settings), clientNumber)
         self.client = client
         client.observe { [weak self] event in

@@ -10,8 +10,8 @@
         /// registrations of this device at the service. A call that rings goes on to ring at the user's other devices.
         /// The client stays connected until the app calls `disconnect`. For the next user the app makes another object.
         ///
-        /// - Throws: the errors of `SignalingClient.unregisterPush`, such as `noResponse` after 5 s without a network. The
-        ///   object has ended then as well. The iPhone gets no more VoIP pushes, since iOS has ended their token; other
+        /// - Throws: the errors of `SignalingClient.unregisterPush`, such as `noResponse` without a network, after 10 s at most.
+        ///   The object has ended then as well. The iPhone gets no more VoIP pushes, since iOS has ended their token; other
         ///   registrations of this device stay until another call of this method, before `disconnect`, ends them.
         public func stop() async throws(SignalingError) {
             if !isStopped {
@@ -23,6 +23,8 @@
                 await departed()
                 provider.invalidate()
             }
+            // The network may be back before the client's next attempt to connect.
+            client.networkChanged()
             try await client.unregisterPush(within: .seconds(5))
         }
 

@@ -180,6 +180,10 @@ struct SessionTests {
         try await logIn()
         service.refuseConnections()
         service.breakConnection()
+        let session = session
+        while session.queue.sync(execute: { session.lostReason }) != "Not authorized" {
+            try await Task.sleep(for: .milliseconds(2))
+        }
         session.audience.messageTimeout = 1
         let app = app
         session.send("kept", to: "bob", OnMain { app.tell("\($0?.code ?? 0) \($0?.localizedDescription ?? "")") })

@@ -6,8 +6,8 @@ import Testing
 /// Whole deployments in virtual time.
 struct SimulatorTests {
     /// Networks and stores take their time, coordinators meet each other between load and commit, and no fault happens:
-    /// then nothing may go wrong. Few seeds, since `scripts/test` simulates many in a faster build. Seed 431 found a merge that was none; seed 20508 found a call that its pusher had let
-    /// go and taken again at once.
+    /// then nothing may go wrong. Few seeds, since `scripts/test` simulates many in a faster build. Seed 431 found a
+    /// merge that was none; seed 20508 found a call that its pusher had let go and taken again at once.
     @Test(arguments: [1, 2, 3, 431, 20508] as [UInt64])
     func withoutFaultsNothingGoesWrong(_ seed: UInt64) {
         let result = Simulator(isLite: true).run(seed: seed)

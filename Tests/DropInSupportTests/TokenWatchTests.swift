@@ -39,4 +39,13 @@ import Testing
         _ = try configuration.clientConfiguration(userID: "alice", tokens: tokens)
         #expect(!tokens.hasEnded)
     }
+
+    @Test func theLogOfAConfigurationIsTheClients() async throws {
+        var configuration = BellwireConfiguration(broker: "mqtt://x")
+        #expect(try configuration.clientConfiguration(userID: "alice").log == nil)
+        let (lines, log) = AsyncStream.makeStream(of: String.self)
+        configuration.log = { _, line in log.yield(line) }
+        try configuration.clientConfiguration(userID: "alice").log?(.info, "a line")
+        #expect(await lines.first { _ in true } == "a line")
+    }
 }

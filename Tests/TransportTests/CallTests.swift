@@ -33,6 +33,31 @@ import Testing
         #expect(incoming.offlineInvitees.isEmpty)
     }
 
+    @Test func theLogTellsTheLifeOfACall() async throws {
+        let lines = Mutex<[String]>([])
+        var configuration = service.configuration(user: "bob")
+        configuration.log = { level, line in lines.withLock { $0.append("\(level) \(line)") } }
+        let (alice, bob) = (try await online("alice"), SignalingClient(configuration))
+        try await bob.connect()
+        let call = try await alice.call("bob")
+        let incoming = try #require(await bob.incomingCalls.first { _ in true })
+        try await incoming.accept()
+        service.breakConnections(of: "bob")
+        for await event in bob.events where event == .connection(.connected) { break }
+        await bob.disconnect()
+        let written = lines.withLock(\.self)
+        for line in [
+            "debug the broker has granted the subscriptions", "info connection: connected",
+            "debug call.invited of call \(call.id), revision 1", "info connection: reconnecting",
+            "info connection: disconnected",
+        ] {
+            #expect(written.contains(line), "\(line) in \(written)")
+        }
+        #expect(written.contains { $0.hasPrefix("info the connection has ended: ") })
+        let accept = try #require(written.first { $0.hasSuffix("begins: call.accept") }).split(separator: " ")[2]
+        #expect(written.contains("debug request \(accept) has succeeded"))
+    }
+
     @Test func aViewShowsTheNewestStateUntilTheEnd() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         let call = try await alice.call(.init(invitees: [self.bob], mode: .advanced))

@@ -5,7 +5,7 @@ import Testing
 
 /// What an app learns of a connection that does not come about (`SignalingClient.connect`), over a broker that refuses
 /// everybody.
-@Suite struct RefusedConnectionTests {
+@Suite(.timeLimit(.minutes(1))) struct RefusedConnectionTests {
     @Test(arguments: [
         (token(end: 1) as String?, ErrorCode.tokenExpired, "bad credentials: the token has ended"),
         (token(end: 4_102_444_800), .notConnected, "bad credentials"), ("secret", .notConnected, "bad credentials"),
@@ -113,6 +113,37 @@ import Testing
         #expect(!written.contains { $0.contains("verysecret") })
     }
 
+    /// The token of the attempt counts, also when the app has given another token meanwhile.
+    @Test func theTokenThatTheBrokerRefusedIsJudged() async throws {
+        var configuration = try configuration()
+        configuration.token = token(end: 4_102_444_800)
+        let (begun, beginning) = AsyncStream.makeStream(of: Void.self)
+        let (ended, ending) = AsyncStream.makeStream(of: Void.self)
+        configuration.transport = HeldTransport(beginning: beginning, ended: ended)
+        let client = SignalingClient(configuration)
+        async let error = failure { () async throws(SignalingError) in try await client.connect() }
+        for await _ in begun { break }
+        client.renew(token(end: 1))
+        ending.finish()
+        #expect(await error?.code == .notConnected)
+        await client.disconnect()
+    }
+
+    @Test func whatTheAppGivesUpIsNoFailureInTheLog() async throws {
+        let lines = Mutex<[String]>([])
+        var configuration = try configuration()
+        configuration.log = { level, line in lines.withLock { $0.append("\(level) \(line)") } }
+        let (begun, beginning) = AsyncStream.makeStream(of: Void.self)
+        let (never, _) = AsyncStream.makeStream(of: Void.self)
+        configuration.transport = HeldTransport(beginning: beginning, ended: never)
+        let client = SignalingClient(configuration)
+        async let error = failure { () async throws(SignalingError) in try await client.connect() }
+        for await _ in begun { break }
+        await client.disconnect()
+        #expect(await error?.code == .disconnected)
+        #expect(lines.withLock(\.self) == ["info connection: connecting", "info connection: disconnected"])
+    }
+
     private func configuration(quotesPassword: Bool = false) throws -> SignalingClient.Configuration {
         try .init(user: "alice", device: "phone", transport: RefusingTransport(quotesPassword: quotesPassword))
     }
@@ -132,5 +163,19 @@ private struct RefusingTransport: BellwireTransport {
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let quoted = quotesPassword ? ": \(request.password ?? "")" : ""
         throw BellwireTransportError(.refused, "bad credentials\(quoted)")
+    }
+}
+
+/// A broker that refuses when `ended` finishes.
+private struct HeldTransport: BellwireTransport {
+    let beginning: AsyncStream<Void>.Continuation
+    let ended: AsyncStream<Void>
+
+    func connect(
+        _ request: BellwireConnectionRequest, events: @escaping @Sendable (BellwireTransportEvent) -> Void
+    ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
+        beginning.yield()
+        for await _ in ended {}
+        throw BellwireTransportError(.refused, "bad credentials")
     }
 }

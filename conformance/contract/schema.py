@@ -19,7 +19,8 @@ _DOCUMENT = "urn:bellwire:asyncapi"
 _REMEMBERED = 4096
 _FREE = re.compile(
     rb'"(id|callID|messageID|userID|inviter|invitedBy|actor|from|endedBy|session)":"[A-Za-z0-9_-]{1,64}"'
-    rb'|"(offline)":\["[A-Za-z0-9_-]{1,64}"\]|"(revision|expiresIn)":[1-9][0-9]{0,4}(?=[,}])|:[0-9]{13}(?=[,}])'
+    rb'|"(offline)":\["[A-Za-z0-9_-]{1,64}"\]|"(revision|expiresIn)":[1-9][0-9]{0,4}(?=[,}])'
+    rb'|:[1-9][0-9]{12}(?=[,}])'
 )
 """Well-formed ids, lists of such an id, positive numbers and times: the schemas treat all of a kind alike."""
 
@@ -35,10 +36,11 @@ class Schemas:
     def violation(self, raw: bytes) -> str | None:
         """Returns the breach of the schema by a message; None for a valid message.
 
-        Messages that differ only in well-formed ids, positive numbers and times are checked once, since checking takes most of the
-        time."""
+        Messages that differ only in well-formed ids, positive numbers and times are checked once, since checking takes
+        most of the time."""
         with self._lock:
-            return self._remembered(_FREE.sub(_alike, raw))
+            # The text of a breach quotes the message itself.
+            return self._remembered(_FREE.sub(_alike, raw)) and self._judge(raw)
 
     def _judge(self, raw: bytes) -> str | None:
         try:

@@ -2,15 +2,15 @@ import SignalingProtocol
 
 /// The weight of a line of a client's log.
 public enum BellwireLogLevel: Sendable, Equatable {
-    /// A step of a connection or of a request.
+    /// A step of a connection or of a request, or an event.
     case debug
-    /// A connection begins or ends, or the token provider fails; the client goes on by itself.
+    /// A connection begins or ends, the token provider fails, or a call is ignored; the client goes on by itself.
     case info
 }
 
 extension ClientDriver {
-    /// Writes a line into the app's log, in the driver's order. No line has a token or the content of a message, and an
-    /// error of the app's own code comes as its type alone.
+    /// Writes a line into the app's log, in the driver's order. No line has the token or the content of a message, and an
+    /// error of the token provider comes as its type alone.
     func log(_ level: BellwireLogLevel, _ state: inout State, _ text: @autoclosure () -> String) {
         guard let write = configuration.log else { return }
         // A broker or a proxy may quote what the client sent.
@@ -19,9 +19,12 @@ extension ClientDriver {
         state.effects.append { write(level, line) }
     }
 
-    func log(_ level: BellwireLogLevel, _ text: String) {
+    /// Writes that the token provider failed. A wait that the client has given up is no failure.
+    func log(tokenFailure kind: String) {
         guard configuration.log != nil else { return }
-        turn { log(level, &$0, text) }
+        turn { state in
+            if state.phase == .running { log(.info, &state, "the token provider failed: \(kind)") }
+        }
     }
 }
 

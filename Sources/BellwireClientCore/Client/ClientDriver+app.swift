@@ -103,7 +103,9 @@ extension ClientDriver {
     private func connectTimedOut(waiter number: Int) {
         turn { state in
             guard let waiter = state.connectWaiters.removeValue(forKey: number) else { return }
-            let error = SignalingError(.notConnected, "cannot reach the \(missing(state)): \(state.problem)")
+            let error =
+                refusal(state)
+                ?? SignalingError(.notConnected, "cannot reach the \(missing(state)): \(state.problem)")
             state.effects.append { waiter.resume(error) }
         }
     }

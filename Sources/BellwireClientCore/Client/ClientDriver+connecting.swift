@@ -42,18 +42,17 @@ extension ClientDriver {
     private func failed(_ error: BellwireTransportError) {
         turn { state in
             state.problem = error.message
+            state.hasEndedToken = error.kind == .refused && state.password.map(TokenEnd.hasPassed) ?? false
+            if state.phase == .running, !state.isWithoutToken {
+                log(
+                    .info, &state,
+                    state.wasOpened
+                        ? "the connection has ended: \(error.message)" : "cannot connect: \(error.message)")
+            }
             if error.kind == .refused, configuration.tokenProvider != nil { state.token = nil }
             perform(state.machine.disconnected(reason: error.message, now: clock.now), &state)
             guard state.phase == .running else { return }
             stand(standing(after: error, state), &state)
-        }
-    }
-
-    /// Notes a failed attempt, and whether the broker has refused a token that has ended.
-    private func note(_ error: BellwireTransportError) {
-        turn { state in
-            state.hasEndedToken = error.kind == .refused && state.token.map(TokenEnd.hasPassed) ?? false
-            log(.info, &state, "cannot connect: \(error.message)")
         }
     }
 
@@ -86,7 +85,13 @@ extension ClientDriver {
 
     /// Asks the app for its first token, or for another token after a refusal.
     private func obtainToken() async throws(BellwireTransportError) {
-        guard let provider = configuration.tokenProvider, state.withLock({ $0.token }) == nil else { return }
+        let isNeeded = state.withLock { state in
+            state.isWithoutToken = configuration.tokenProvider != nil && state.token == nil
+            state.password = nil
+            if state.isWithoutToken { state.problem = "the token provider has not answered" }
+            return state.isWithoutToken
+        }
+        guard isNeeded, let provider = configuration.tokenProvider else { return }
         let source = TokenSource(provider: provider, timeout: configuration.tokenTimeout)
         let answer = await source.ask { abandon in
             let isRunning = state.withLock { state in
@@ -97,10 +102,13 @@ extension ClientDriver {
         }
         state.withLock { $0.abandon = nil }
         switch answer {
-        case .token(let token): state.withLock { $0.token = token }
+        case .token(let token):
+            state.withLock { state in
+                (state.token, state.isWithoutToken) = (token, false)
+                state.problem = "the broker has not answered"
+            }
         case .failure(let reason, let kind):
-            log(.info, "the token provider failed: \(kind)")
-            turn { $0.hasEndedToken = false }
+            log(tokenFailure: kind)
             throw BellwireTransportError(.refused, "no token: \(reason)")
         }
     }
@@ -113,9 +121,11 @@ extension ClientDriver {
         Task { [weak self] in
             guard let present = number() else { return }
             while number() == present {
-                if case .token(let token) = await source.ask() {
+                switch await source.ask() {
+                case .token(let token):
                     if number() == present { self?.renew(token) }
                     return
+                case .failure(_, let kind): self?.log(tokenFailure: kind)
                 }
                 try? await Task.sleep(for: Self.tokenRetry)
             }
@@ -135,20 +145,11 @@ extension ClientDriver {
             (state.wasOpened, state.lastError) = (false, nil)
             return state.linkNumber
         }
-        let link: any BellwireTransportConnection
-        do throws(BellwireTransportError) {
-            link = try await connect(session, number)
-        } catch {
-            note(error)
-            throw error
-        }
+        let link = try await connect(session, number)
         opened(link, session)
         for await ending in ended {
             guard let ending else { break }
-            turn { state in
-                state.link = nil
-                log(.info, &state, "the connection has ended: \(ending.message)")
-            }
+            turn { $0.link = nil }
             throw ending
         }
         guard isRunning else { return }
@@ -164,6 +165,7 @@ extension ClientDriver {
         _ session: String, _ number: Int
     ) async throws(BellwireTransportError) -> any BellwireTransportConnection {
         let (transport, request) = (configuration.transport, connectionRequest(session))
+        state.withLock { $0.password = request.password }
         let attempt = Task { () -> Result<any BellwireTransportConnection, BellwireTransportError> in
             do throws(BellwireTransportError) {
                 return .success(try await transport.connect(request) { [weak self] in self?.told($0, number) })
@@ -213,7 +215,7 @@ extension ClientDriver {
         turn { state in
             state.link = link
             state.wasOpened = true
-            log(.debug, &state, "is subscribed at the broker")
+            log(.debug, &state, "the broker has granted the subscriptions")
             state.problem = "the service has not answered"
             let now = clock.now
             perform(state.machine.connected(session: session, now: now), &state)

@@ -48,6 +48,10 @@ final class ClientDriver: Sendable {
         var abandon: Effect?
         /// Why the last attempt to connect failed.
         var problem = "no answer yet"
+        /// The token of the present or last attempt to connect.
+        var password: String?
+        /// Whether the last attempt failed since the token provider gave no token.
+        var isWithoutToken = false
         /// Whether the last attempt failed since the broker refused a token that has ended.
         var hasEndedToken = false
         var iceServers: [BellwireIceServer] = []
@@ -171,7 +175,7 @@ final class ClientDriver: Sendable {
         if case .error(let error) = event { state.lastError = error.code }
         if case .receipt(let receipt) = event { received(receipt, &state) }
         if case .event(let event) = event {
-            log(.debug, &state, "\(event.name) of call \(event.callID), revision \(event.revision)")
+            log(.debug, &state, "\(event.name.rawValue) of call \(event.callID), revision \(event.revision)")
         }
         let news = state.book.received(event, by: self)
         state.effects.append { [self] in
@@ -195,11 +199,18 @@ final class ClientDriver: Sendable {
         state.machine.offlineReason = offlineReason(standing)
         switch standing {
         case .connected: answerWaiters(nil, &state)
-        case .refused(let reason):
-            answerWaiters(SignalingError(state.hasEndedToken ? .tokenExpired : .notConnected, reason), &state)
-        case .tokenExpired: answerWaiters(SignalingError(.tokenExpired, Self.tokenExpired), &state)
-        case .takenOver: answerWaiters(SignalingError(.notConnected, Self.takenOver), &state)
+        case .refused, .tokenExpired, .takenOver: answerWaiters(refusal(state), &state)
         case .disconnected, .connecting, .reconnecting: break
+        }
+    }
+
+    /// The error of `connect()` in this state; nil while another attempt may succeed.
+    func refusal(_ state: State) -> SignalingError? {
+        switch state.standing {
+        case .refused(let reason): SignalingError(state.hasEndedToken ? .tokenExpired : .notConnected, reason)
+        case .tokenExpired: SignalingError(.tokenExpired, Self.tokenExpired)
+        case .takenOver: SignalingError(.notConnected, Self.takenOver)
+        case .disconnected, .connecting, .connected, .reconnecting: nil
         }
     }
 
@@ -211,7 +222,8 @@ final class ClientDriver: Sendable {
         switch standing {
         case .refused(let reason): reason
         case .tokenExpired: Self.tokenExpired
-        case .disconnected, .connecting, .connected, .reconnecting, .takenOver: "the broker cannot be reached"
+        case .reconnecting(let reason): "the broker cannot be reached: \(reason)"
+        case .disconnected, .connecting, .connected, .takenOver: "the broker cannot be reached"
         }
     }
 

@@ -26,9 +26,9 @@ public final class SignalingClient: Sendable {
         public var token: String?
         /// Returns a token, for an app that has to fetch its tokens. The client calls the provider before the first
         /// connection, a minute before a token ends (the client then connects again, and the app is not told), and when
-        /// the broker refuses the present token. When the provider throws or gives no token in time, the state is
-        /// `refused`, `connect()` throws at once, and the client asks again by itself, after 0.25 s, then slower up to
-        /// 8 s. `token` is then not used.
+        /// the broker refuses the present token. When the provider throws or gives no token in time, and there is no
+        /// connection, the state is `refused`, and the client asks again by itself, after 0.25 s, then slower up to 8 s.
+        /// While the present token lasts, the client keeps its connection and asks every 5 s. `token` is then not used.
         public var tokenProvider: (@Sendable () async throws -> String)?
         /// The topics of the deployment; `bellwire/v1` by default.
         public var topics = Topics.standard
@@ -60,8 +60,9 @@ public final class SignalingClient: Sendable {
         /// calls.
         package var resumesCalls = true
         /// Takes the lines of the client's log: connections, and the names, ids and outcomes of requests and events. No
-        /// line has a token or the content of a message. Called on any thread, a line at a time and in order; returns
-        /// soon. Nil by default: there is no log.
+        /// line has the client's token or the content of a message; the errors of a transport of the app's own come in
+        /// the transport's words. Called on any thread, a line at a time and in order; returns soon. Nil by default:
+        /// there is no log.
         public var log: (@Sendable (BellwireLogLevel, String) -> Void)?
         /// The number of unread events that are kept; 1024 by default. Beyond that number the oldest events are dropped
         /// and counted in `droppedEvents`. A drop loses no state, since each later event of a call carries the whole
@@ -138,9 +139,10 @@ public final class SignalingClient: Sendable {
     ///
     /// Without presence (`Configuration.publishesPresence`) this returns when the broker is reached.
     ///
-    /// - Throws: `notConnected` after `connectTimeout`, or at once when the broker refuses the device, TLS fails or the
-    ///   token provider fails: `connectionState` is then `refused`. `tokenExpired` when the broker refuses a token that
-    ///   has ended by this device's clock. `disconnected` after `disconnect()`.
+    /// - Throws: `notConnected` after `connectTimeout`, or with the next attempt when the broker refuses the device, TLS
+    ///   fails or the token provider fails: `connectionState` is then `refused`. `tokenExpired` when the token has ended:
+    ///   by the service's word, or, when the broker refuses the token, by this device's clock. `disconnected` when the
+    ///   client has ended: after `disconnect()`, or when another client has taken the device id.
     public func connect() async throws(SignalingError) {
         let failure = await withCheckedContinuation { waiter in driver.connect { waiter.resume(returning: $0) } }
         if let failure { throw failure }

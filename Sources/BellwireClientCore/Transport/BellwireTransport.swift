@@ -122,7 +122,7 @@ public struct BellwireTransportError: Error, Sendable, Equatable, CustomStringCo
     }
 
     public var kind: Kind
-    /// A text for people.
+    /// A text for people, without secrets: the text goes into the app's log (`SignalingClient.Configuration.log`).
     public var message: String
 
     public init(_ kind: Kind, _ message: String) {

@@ -5,6 +5,7 @@
 @MainActor open class UIApplication {
     open class var shared: UIApplication { UIApplication() }
     open func registerForRemoteNotifications() {}
+    open func unregisterForRemoteNotifications() {}
 }
 @MainActor public protocol UIApplicationDelegate: AnyObject {
     func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken token: Data)
