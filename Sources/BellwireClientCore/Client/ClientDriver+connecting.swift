@@ -44,10 +44,8 @@ extension ClientDriver {
             state.problem = error.message
             state.hasEndedToken = error.kind == .refused && state.password.map(TokenEnd.hasPassed) ?? false
             if state.phase == .running, !state.isWithoutToken {
-                log(
-                    .info, &state,
-                    state.wasOpened
-                        ? "the connection has ended: \(error.message)" : "cannot connect: \(error.message)")
+                let what = state.wasOpened ? "the connection has ended" : "cannot connect"
+                log(.info, &state, "\(what): \(error.message)")
             }
             if error.kind == .refused, configuration.tokenProvider != nil { state.token = nil }
             perform(state.machine.disconnected(reason: error.message, now: clock.now), &state)
