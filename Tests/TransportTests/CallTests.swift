@@ -43,7 +43,7 @@ import Testing
         let incoming = try #require(await bob.incomingCalls.first { _ in true })
         try await incoming.accept()
         service.breakConnections(of: "bob")
-        for await event in bob.events where event == .connection(.connected) { break }
+        for await event in bob.events { if case .connection(.reconnecting) = event { break } }
         await bob.disconnect()
         let written = lines.withLock(\.self)
         for line in [
