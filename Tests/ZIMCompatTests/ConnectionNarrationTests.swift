@@ -32,6 +32,9 @@ import Testing
         var others = Scene(alice)
         _ = others.stands(.connected)
         #expect(words(others.stands(.refused(reason: "no"))) == ["error 6000103"])
+        _ = others.stands(.connected)
+        others.narration.hasEndedToken = true
+        #expect(words(others.stands(.refused(reason: "no"))) == ["error 6000106"])
     }
 
     @Test func aLoginThatFailsEndsDisconnected() {

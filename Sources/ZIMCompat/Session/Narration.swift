@@ -16,6 +16,8 @@ struct Narration: Sendable {
     private var asking: [CallID: OpenRequests] = [:]
     private var abandoned: [CallID] = []
     private(set) var connection: (state: ZIMConnectionState, event: ZIMConnectionEvent)?
+    /// Whether the app's newest token has ended, by this device's clock; set by the narration's owner.
+    var hasEndedToken = false
     private var wasConnected = false
 
     init(user: UserID, device: DeviceID, hasLastToken: Bool) {
@@ -151,7 +153,8 @@ struct Narration: Sendable {
             // The callback reports a failed login.
             guard wasConnected else { return [] }
             if hasLastToken { return tell(.disconnected, .tokenExpired) }
-            return [.error(Refusal(code: .networkModuleTokenInvalid, message: reason))]
+            let code: ZIMErrorCode = hasEndedToken ? .networkModuleTokenExpired : .networkModuleTokenInvalid
+            return [.error(Refusal(code: code, message: reason))]
         case .tokenExpired: return tell(.disconnected, .tokenExpired)
         case .takenOver: return tell(.disconnected, .kickedOut)
         }

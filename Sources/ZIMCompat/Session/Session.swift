@@ -131,6 +131,7 @@ final class Session: Sendable {
                 return state.isClosing ? [] : later(state.narration.received(event), &state)
             }
             state.standing = standing
+            state.narration.hasEndedToken = tokens.hasEnded
             return state.narration.received(event)
         }
         for notice in notices { tell(notice) }
