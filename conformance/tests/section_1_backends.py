@@ -11,7 +11,7 @@ from .steps import backend_of, new_id, ring
 MQTT5 = ("5",)
 
 
-@sentence("1 Backends", "That name is the backends': no device connects under it.")
+@sentence("1 Backends", "Backends alone use this name: no device connects under this name.")
 def no_device_is_called_server(scene: Scene) -> None:
     require(scene.options.tokens, "the broker checks no tokens (--token-command)")
     alice = scene.device("alice", "server", connect=False)

@@ -82,7 +82,7 @@ def payloads_are_json_objects(scene: Scene) -> None:
     _not_json(alice, _call_get("1").decode().encode("utf-16"), _call_get("01"), _call_get("'x'"), _call_get('"a\nb"'))
 
 
-@sentence("1 JSON", 'It is answered by {"type":"error","error":{"code":"badRequest",…}}.')
+@sentence("1 JSON", 'Such a payload is answered by {"type":"error","error":{"code":"badRequest",…}}.')
 def what_is_not_json_is_answered_by_an_error(scene: Scene) -> None:
     alice = scene.device("alice")
     tablet = scene.another(alice, "tablet")
@@ -92,7 +92,7 @@ def what_is_not_json_is_answered_by_an_error(scene: Scene) -> None:
     equal("the received messages", [m.type for m in alice.messages], ["welcome", "error", "response"])
 
 
-@sentence("1 JSON", "Of a key that stands twice in an object, the last one wins.")
+@sentence("1 JSON", "When a key stands twice in an object, the last value counts.")
 def of_a_key_that_stands_twice_the_last_one_wins(scene: Scene) -> None:
     alice = scene.device("alice")
     first, last = new_id(), new_id()
@@ -136,7 +136,7 @@ def a_large_object_with_an_id_gets_a_response(scene: Scene) -> None:
         _unless_refused_by_the_broker(alice, lambda request=request: request.refused("tooLarge"))
 
 
-@sentence("1 Size", "What is over the limit and is not a JSON object, has no usable id, or")
+@sentence("1 Size", "A payload over the limit that is not a JSON object, has no usable id, or")
 def what_is_large_and_has_no_id_is_answered_by_an_error(scene: Scene) -> None:
     alice = scene.device("alice")
     size = scene.limits.max_payload + 1
@@ -212,7 +212,7 @@ def the_mirrored_topic_has_the_same_levels_as_received(scene: Scene) -> None:
         device.expect_error("badRequest", since)
 
 
-@sentence("1 Topics", "One with fewer than two levels there has no such topic: it is counted and dropped.")
+@sentence("1 Topics", "A message with fewer than two levels there has no mirrored topic, and is counted and dropped.")
 def a_message_on_a_topic_with_one_level_is_dropped(scene: Scene) -> None:
     bob = scene.device("bob")
     with bob.hears_nothing("answer", lambda m: m.type == "error"):

@@ -211,7 +211,7 @@ def a_signal_without_id_over_the_limit_is_answered_by_an_error(scene: Scene) -> 
     between("retryAfter", error["retryAfter"], 1, 1000 / rate + 1)
 
 
-@sentence("2 Rate limits", "Of one user at most 100 invitations are live")
+@sentence("2 Rate limits", "At most 100 invitations of a user are live")
 def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
     count = scene.limits.live_invitations
     alice, carol = scene.devices("alice", "carol")
@@ -226,7 +226,7 @@ def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
     eventually(scene, "the place is free", lambda: alice.start("call.invite", invitees=[scene.absent("bob")]).wait()["ok"])
 
 
-@sentence("2 Rate limits", "at most 100 messages wait")
+@sentence("2 Rate limits", "At most 100 messages of a user wait")
 def at_most_100_messages_of_a_user_wait(scene: Scene) -> None:
     alice, carol = scene.devices("alice", "carol")
     for _ in range(scene.limits.waiting_messages):

@@ -369,8 +369,8 @@ def responses_about_a_call_carry_the_call(scene: Scene) -> None:
 
 @sentence(
     "2",
-    'Those to call.invite and call.add also carry "offline":[users], the invitees without an online device: they ring'
-    " when they come online.",
+    'Responses to call.invite and call.add also carry "offline":[users], the invitees without an online device: these'
+    " invitees ring when they come online.",
 )
 def invite_and_add_tell_who_is_offline(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

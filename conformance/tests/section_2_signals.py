@@ -352,7 +352,7 @@ def a_milestone_reported_again_replaces_its_value(scene: Scene) -> None:
     equal("by device", reports, {"phone": {"joinedChannel": 1, "firstFrame": 3}, "tablet": {"joinedChannel": 5}})
 
 
-@sentence("2 Reports", "Of one device 32 names are kept per call")
+@sentence("2 Reports", "For each call 32 names of a device are kept")
 def a_device_reports_at_most_32_names(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
@@ -363,7 +363,7 @@ def a_device_reports_at_most_32_names(scene: Scene) -> None:
 
 @sentence(
     "2 Reports",
-    "of all devices of one user 64; more are badRequest. So one member leaves the others their room.",
+    "64 of all devices of a user; more are badRequest. So each member leaves room for the others.",
 )
 def the_devices_of_a_user_report_at_most_64_names(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

@@ -115,7 +115,7 @@ def a_device_that_registers_while_it_rings_is_pushed(scene: Scene) -> None:
     _pushed(scene, bob, call, push="ring", platform=platform)
 
 
-@sentence("7", "To whom an invitation is withheld (a blocked inviter, busy with ifBusy: reject) nothing is pushed.", waits=2)
+@sentence("7", "A user from whom an invitation is withheld (a blocked inviter, busy with ifBusy: reject) gets no push.", waits=2)
 def who_is_busy_is_not_pushed(scene: Scene) -> None:
     require(scene.options.trace == "all", f"not every call has a timeline (--trace {scene.options.trace})")
     alice, bob, carol = scene.devices("alice", "bob", "carol")

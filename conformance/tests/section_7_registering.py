@@ -27,7 +27,7 @@ def registrations_are_told_in_order(scene: Scene) -> None:
     equal("the registrations of the user's other device", registrations_of(scene.another(bob, "tablet")), [])
 
 
-@sentence("7", "One registration per device, app and platform; a new one replaces it.")
+@sentence("7", "A device has a single registration per app and platform; a new registration replaces the former.")
 def a_registration_replaces_the_former_one(scene: Scene) -> None:
     bob = scene.device("bob")
     platform = served(scene)
