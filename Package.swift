@@ -17,7 +17,7 @@ let strict: [SwiftSetting] = [
     let isLinux = false
 #endif
 
-/// What apps take in: no system library, and no target of the service, on Apple's platforms.
+/// The targets that apps link: no system library, and no target of the service, on Apple's platforms.
 let sdk: [Target] = [
     .target(name: "Basics", swiftSettings: strict),
     .target(name: "MQTTProtocol", dependencies: ["Basics"], swiftSettings: strict),

@@ -114,7 +114,7 @@ OBJC_ROOT = """
     public var localizedDescription: String { "" }
 }
 """
-"""What Objective-C's runtime brings on Apple's platforms. Foundation's classes on Linux are no classes of Objective-C."""
+"""The declarations of Objective-C's runtime on Apple's platforms. Foundation's classes on Linux are no classes of Objective-C."""
 OBJC_NAMES = {r"\bNSObjectProtocol\b": "ObjCObject", r": NSObject\b": ": ObjCRoot", r"\bNSError\b": "ObjCError", "ObjCRoot, Sendable": "ObjCRoot, @unchecked Sendable"}
 
 

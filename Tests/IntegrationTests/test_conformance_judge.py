@@ -23,7 +23,7 @@ def message(**body: Any) -> Message:
 
 
 def problems(messages: list[Message], asked: dict[str, list[int]]) -> list[str]:
-    """What the judge finds in the responses of a device that sent requests after so many messages."""
+    """The judge's findings in the responses of a device that sent requests after so many messages."""
     device: Any = SimpleNamespace(messages=messages, asked=asked)
     return list(Judge(SCHEMAS)._responses(device))
 

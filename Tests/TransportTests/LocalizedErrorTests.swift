@@ -3,7 +3,7 @@ import BellwireClientCore
 import Foundation
 import Testing
 
-/// What an app on Apple's platforms shows of an error.
+/// The text of an error that an app on Apple's platforms shows.
 @Suite struct LocalizedErrorTests {
     @Test(arguments: [("the call has ended", "the call has ended"), ("", "callEnded")])
     func anErrorIsShownByItsTextOrElseItsCode(_ message: String, _ shown: String) {

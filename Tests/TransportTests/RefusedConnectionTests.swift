@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What an app learns of a connection that does not come about (`SignalingClient.connect`), over a broker that refuses
+/// The news for an app of a connection that does not come about (`SignalingClient.connect`), over a broker that refuses
 /// everybody.
 @Suite(.timeLimit(.minutes(1))) struct RefusedConnectionTests {
     @Test(arguments: [
