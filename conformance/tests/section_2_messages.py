@@ -61,7 +61,7 @@ def a_message_goes_to_the_users_devices(scene: Scene) -> None:
         between("its time", message["time"] - sent["time"], -1000, 1000)
 
 
-@sentence("2 message.send", "resent until one of them acked", waits=1)
+@sentence("2 message.send", "resent until a device acked", waits=1)
 def a_message_is_resent_until_a_device_acked(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     message_id = _send(alice, bob)
@@ -85,7 +85,7 @@ def an_acked_message_has_one_receipt(scene: Scene) -> None:
     equal("the receipts", len(alice.find(lambda m: m.type == "receipt")), 1)
 
 
-@sentence("2 message.send", "ttl? 1–600 s … or it expired", waits=2)
+@sentence("2 message.send", "ttl? 1–600 s … or the message expired", waits=2)
 def a_message_that_nobody_acks_expires(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     sent = alice.ok("message.send", to=bob.user, data=1, ttl=2)
@@ -204,8 +204,8 @@ def a_message_id_is_at_home_with_its_recipient(scene: Scene) -> None:
 
 @sentence(
     "2 Messages",
-    "The response carries messageID, time and state: sent, or, to a repeated request, what has become of it: delivered"
-    " or expired.",
+    "The response carries messageID, time and state: sent, or, to a repeated request, the outcome: "
+    "delivered or expired.",
     waits=3,
 )
 def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
@@ -400,7 +400,8 @@ def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
 
 @sentence(
     "2 Rate limits",
-    "At most 256 messages may wait for one user; a further one is refused with rateLimited, whoever sends it.",
+    "At most 256 messages may wait for a user; a further message is refused with rateLimited, whoever the "
+    "sender is.",
 )
 def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
     _, burst = scene.limits.rates.get("message", (0.0, MOST_FOR_A_USER * 4))

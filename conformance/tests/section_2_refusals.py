@@ -408,7 +408,7 @@ def a_cancel_after_call_end_is_told_that_the_call_ended(scene: Scene) -> None:
     equal("the state", alice.refused("call.cancel", "invalidState", callID=rejected)["state"], "rejected")
 
 
-@sentence("2 call.cancel", "notInviter, when the user invited nobody of the call, or nobody of those named")
+@sentence("2 call.cancel", "notInviter, when the user invited no member of the call, or none of the named members")
 def a_cancel_by_one_who_invited_nobody_is_refused(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
@@ -421,7 +421,7 @@ def a_cancel_by_one_who_invited_nobody_is_refused(scene: Scene) -> None:
 
 @sentence(
     "2 call.cancel",
-    "invalidState with state, when nobody is pending (also when a common call was ended by the answer: state is"
+    "invalidState with state, when no invitee is pending (also when a common call was ended by the answer: state is"
     " accepted)",
 )
 def a_cancel_after_the_answer_is_told_that_it_was_accepted(scene: Scene) -> None:
@@ -534,8 +534,8 @@ def a_hand_over_tells_the_former_device(scene: Scene) -> None:
 
 @sentence(
     "2 Refusals",
-    "alreadyInCall concerns call.invite in both modes, and call.accept and call.join of advanced calls: accepting a"
-    " common call takes nobody out of another one.",
+    "alreadyInCall concerns call.invite in both modes, and call.accept and call.join of advanced calls: "
+    "accepting a common call takes no user out of another call.",
 )
 def one_in_an_advanced_call_may_accept_a_common_one(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")

@@ -41,7 +41,7 @@ def a_refusal_has_a_code_and_a_message(scene: Scene) -> None:
     true("the message is a text", isinstance(body["error"]["message"], str) and len(body["error"]["message"]) > 0)
 
 
-OTHER_CONTENT = "one whose id this device has used for another request on the call, of another type or with other content, is badRequest"
+OTHER_CONTENT = "a request whose id this device has used for another request on the call, of another type or with other content, is badRequest"
 
 
 @sentence("2", OTHER_CONTENT)
@@ -220,7 +220,7 @@ def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
     equal("bob's state", member(again["call"], bob)["state"], "quit")
 
 
-@sentence("2", "one that was refused is judged again")
+@sentence("2", "a request that was refused is judged again")
 def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = new_id()

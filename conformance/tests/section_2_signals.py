@@ -143,7 +143,7 @@ def a_signal_of_one_who_is_not_accepted_is_refused(scene: Scene) -> None:
 
 
 @sentence(
-    "2 Signals", "A signal without id that is refused is answered by type error; one that is served gets nothing."
+    "2 Signals", "A refused signal without id is answered by type error; a served signal without id has no answer."
 )
 def a_refused_signal_without_id_is_answered_by_an_error(scene: Scene) -> None:
     alice, bob, carol, mallory = scene.devices("alice", "bob", "carol", "mallory")
@@ -235,7 +235,7 @@ def a_signals_response_lists_whom_it_cannot_reach(scene: Scene) -> None:
     _heard(bob, call)
 
 
-@sentence("2 Signals", "It is ok also when that leaves nobody.")
+@sentence("2 Signals", "The response is ok also when no invitee is left.")
 def a_signal_that_reaches_nobody_is_ok(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")

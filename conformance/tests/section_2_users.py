@@ -238,9 +238,10 @@ def a_user_known_by_a_profile_alone_rings(scene: Scene) -> None:
 
 @sentence(
     "2 Blocked users",
-    "Who is blocked does not learn it. To that user, and to everybody else in the call, it is as if no device of the blocking"
-    " user were ever online: offline names it, the invitation stays inviting (or becomes notYetReceived), and ends in timeout or"
-    " cancelled; user.query says \"online\":false; a message.send is accepted, and its receipt is expired.",
+    "A blocked user does not learn of the block. To that user, and to everybody else in the call, it is "
+    "as if no device of the blocking user were ever online: offline names it, the invitation stays "
+    "inviting (or becomes notYetReceived), and ends in timeout or cancelled; user.query says "
+    '"online":false; a message.send is accepted, and its receipt is expired.',
     waits=3,
 )
 def who_is_blocked_does_not_learn_it(scene: Scene) -> None:
@@ -277,8 +278,9 @@ def whoever_blocks_does_not_learn_of_the_invitation(scene: Scene) -> None:
 
 @sentence(
     "2 Blocked users",
-    "the user itself with badRequest. The answers to user.block, user.unblock and user.blockList name all who are blocked then."
-    " Blocking who is blocked, and unblocking who is not, changes nothing.",
+    "the user itself with badRequest. The answers to user.block, user.unblock and user.blockList name all "
+    "who are blocked then. Blocking a blocked user, and unblocking a user who is not blocked, changes "
+    "nothing.",
 )
 def a_user_has_a_list_of_who_is_blocked(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

@@ -426,7 +426,7 @@ def a_late_request_does_not_hit_the_next_call(scene: Scene) -> None:
     equal("the fourth call's state", alice.get(fourth)["state"], "ringing")
 
 
-@sentence("3", "One user is accepted in at most one live advanced call (configurable): alreadyInCall.")
+@sentence("3", "A user is accepted in at most one live advanced call (configurable): alreadyInCall.")
 def a_user_is_in_at_most_one_live_advanced_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     first, second = ring(alice, bob, mode="advanced"), ring(carol, bob, mode="advanced")

@@ -11,7 +11,7 @@ from ..suite import sentence
 from .steps import ring, talk
 
 
-@sentence("4", "revision grows by one with every change anybody can see.")
+@sentence("4", "revision grows by one with every visible change.")
 def the_revision_grows_by_one_with_every_change(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     response = alice.ok("call.invite", invitees=[bob.user], mode="advanced")
@@ -25,7 +25,7 @@ def the_revision_grows_by_one_with_every_change(scene: Scene) -> None:
     equal("the revisions", revisions, [1, 2, 3, 4, 5, 6, 7])
 
 
-@sentence("4", "every change anybody can see")
+@sentence("4", "every visible change")
 def what_changes_nothing_leaves_the_revision(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = talk(alice, bob)
@@ -104,7 +104,7 @@ def bobs_device_is(expected: str | None, alice: Device, bob: Device, call: str) 
 
 @sentence(
     "4",
-    "invitedBy and expiresAt of a member who was not invited (the inviter, or one who joined under joinPolicy: anyone)",
+    "invitedBy and expiresAt of a member who was not invited (the inviter, or a user who joined under joinPolicy: anyone)",
 )
 def members_who_were_not_invited_have_no_invitation(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")

@@ -18,7 +18,8 @@ TOLERANCE = 1.0
 
 @sentence(
     "5 Acks",
-    'A device acks each event, also one that it ignores: {"type":"ack","callID","revision"}, cumulative.',
+    'A device acks each event, also an event that the device ignores: {"type":"ack","callID","revision"}, '
+    "cumulative.",
     waits=1,
 )
 def an_ack_is_cumulative(scene: Scene) -> None:

@@ -613,8 +613,8 @@ def what_other_devices_hear_comes_on_their_own_topic(scene: Scene) -> None:
 
 @sentence(
     "5",
-    "Devices without presence that acked something of a call are told of it like online ones (also"
-    " call.handledElsewhere: they may be ringing); they are never counted online.",
+    "Devices without presence that acked an event of a call get its events like online devices (also "
+    "call.handledElsewhere: such a device may be ringing); they are never counted online.",
 )
 def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) -> None:
     several = "with several brokers, a device without presence hears of the call at the broker of an online device"

@@ -84,7 +84,8 @@ def a_registration_outlives_the_connection(scene: Scene) -> None:
 
 
 @sentence(
-    "7", "A token or endpoint belongs to whoever registered it last: another user's or device's registration of it ends"
+    "7", "A token or endpoint belongs to the device that registered last: the registration of another user or "
+    "device ends"
 )
 def a_token_has_one_owner(scene: Scene) -> None:
     bob, carol = scene.devices("bob", "carol")
