@@ -42,7 +42,7 @@ def a_user_logs_in_with_a_token(scene: Scene) -> None:
 
 @sentence(
     "1",
-    "MQTT client id = {user}/{device}, encoded as in topics: one connection per device, a newer one replaces the older",
+    "MQTT client id = {user}/{device}, encoded as in topics: one connection per device; a newer connection replaces the older",
 )
 def a_newer_connection_of_a_device_replaces_the_older(scene: Scene) -> None:
     older = scene.device("alice")
@@ -116,8 +116,8 @@ def a_user_id_has_1_to_64_bytes(scene: Scene) -> None:
 
 @sentence(
     "1",
-    "it is percent-encoded: exactly the bytes 0x00–0x1F, 0x7F, %, +, /, # become %XX (upper-case hex);"
-    " everything else stands as it is.",
+    "it is percent-encoded: exactly the bytes 0x00–0x1F, 0x7F, %, +, /, # become %XX (upper-case hex); "
+    "all other bytes stay as they are.",
 )
 def a_user_id_is_percent_encoded_in_topics(scene: Scene) -> None:
     alice = scene.device("alice")

@@ -54,7 +54,7 @@ def a_logout_takes_a_device_offline(scene: Scene) -> None:
     wait_offline(scene, bob.user)
 
 
-@sentence("1 Presence", "an online:false whose session is not the device's current one changes nothing")
+@sentence("1 Presence", "an online:false whose session is not the device's current session changes no state")
 def an_offline_of_another_session_changes_nothing(scene: Scene) -> None:
     bob = scene.device("bob")
     bob.present(False, "logout", session="another")
@@ -66,7 +66,7 @@ def an_offline_of_another_session_changes_nothing(scene: Scene) -> None:
 
 @sentence(
     "1 Presence",
-    "but is remembered for 120 s, and an online:true of a session that is remembered as over is ignored",
+    "and is remembered for 120 s. An online:true of a session that is remembered as over is ignored",
 )
 def an_online_of_a_session_that_is_over_is_ignored(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
@@ -79,7 +79,7 @@ def an_online_of_a_session_that_is_over_is_ignored(scene: Scene) -> None:
 
 @sentence(
     "1 Presence",
-    'which the device is told by {"type":"error","error":{"code":"sessionOver","message":"…","session":"…"}} '
+    'the device is told so by {"type":"error","error":{"code":"sessionOver","message":"…","session":"…"}} '
     "on the device topic",
 )
 def a_session_that_is_over_is_told_so(scene: Scene) -> None:
@@ -107,7 +107,7 @@ def a_client_that_connects_again_with_its_old_will_learns_why_it_is_not_online(s
     bob.welcome(bob.session, since)
 
 
-@sentence("1 Presence", "but is remembered for 120 s", waits=lambda t: t.session_memory + 3)
+@sentence("1 Presence", "and is remembered for 120 s", waits=lambda t: t.session_memory + 3)
 def a_session_that_is_over_is_remembered_for_its_time(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     over = time.monotonic()
@@ -126,7 +126,7 @@ def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-@sentence("1 Presence", "any other online:true makes its session the current one")
+@sentence("1 Presence", "Any other online:true makes its session the current session")
 def any_other_online_makes_its_session_the_current_one(scene: Scene) -> None:
     bob = scene.device("bob")
     for session in ("second", bob.session, "second"):
@@ -211,7 +211,7 @@ def a_client_without_presence_finds_its_calls_by_a_query(scene: Scene) -> None:
     equal("the calls and their states", [(c["callID"], c["state"]) for c in listed], [(call, "ringing")])
 
 
-@sentence("1 Presence", "session may be left out: it is then the empty string, which is never remembered as over.")
+@sentence("1 Presence", "session may be left out: an absent session is the empty string, which is never remembered as over.")
 def a_session_that_is_left_out_is_the_empty_string(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     for _ in range(2):

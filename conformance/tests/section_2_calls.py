@@ -240,7 +240,7 @@ def one_in_an_advanced_call_may_not_invite(scene: Scene) -> None:
 # call.cancel
 
 
-@sentence("2 call.cancel", "invitees? (default: all pending) … those become cancelled")
+@sentence("2 call.cancel", "invitees? (default: all pending) … these invitees become cancelled")
 def a_cancel_takes_all_pending_invitations_back(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)

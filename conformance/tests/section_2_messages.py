@@ -137,7 +137,7 @@ def the_data_of_a_message_is_any_json_value(scene: Scene) -> None:
         true(f"the message has {data[:80]!r}", b'"data":' + data in _message(bob, message_id).raw)
 
 
-@sentence("2 Messages", "without one the service derives it from (user, device, id)")
+@sentence("2 Messages", "without a messageID the service derives the id from (user, device, id)")
 def a_message_id_that_is_left_out_is_derived(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     request = alice.start("message.send", to=bob.user, data=1)

@@ -122,7 +122,8 @@ def all_other_requests_are_limited(scene: Scene) -> None:
 
 @sentence(
     "2 Rate limits",
-    "Beyond: rateLimited with retryAfter in milliseconds, after which one request of that class is free again.",
+    "Beyond: rateLimited with retryAfter in milliseconds; after that time a request of that class is free "
+    "again.",
     alone=True,
 )
 def after_retry_after_one_request_is_free_again(scene: Scene) -> None:

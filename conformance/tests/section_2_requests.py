@@ -249,8 +249,8 @@ def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
 
 @sentence(
     "2 Fast cancel",
-    "The later call.invite is answered ok with a call whose state is ended, whose endReason is cancelled and whose"
-    " invitees are cancelled.",
+    "The later call.invite is answered ok. Its call has the state ended and the endReason cancelled, and "
+    "all its invitees are cancelled.",
 )
 def an_invite_after_its_cancel_is_answered_with_a_cancelled_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")

@@ -390,8 +390,8 @@ def well_known_milestones_are_taken(scene: Scene) -> None:
 
 @sentence(
     "2 Reports",
-    'The responses to call.report, call.get and call.trace carry what was reported: "reports":[{"userID","device",'
-    '"milestones":{…}}], absent when there is nothing.',
+    "The responses to call.report, call.get and call.trace carry the reports: "
+    '"reports":[{"userID","device","milestones":{…}}], absent without a report.',
 )
 def report_get_and_trace_carry_what_was_reported(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

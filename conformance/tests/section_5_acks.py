@@ -60,7 +60,7 @@ def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> 
     alice.expect_change(call, carol, "received", after=again)
 
 
-@sentence("5 Acks", "one below the current revision is answered at once with what is owed.")
+@sentence("5 Acks", "an ack below the current revision is answered at once with the newest event.")
 def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     for missed in (2, 1):

@@ -105,7 +105,7 @@ def every_live_member_hears_of_every_change(scene: Scene) -> None:
         fields("the event of the join", device.expect_change(call, erin, "accepted").body, actor=erin.user)
 
 
-@sentence("5", "and the one who quit")
+@sentence("5", "and the member who quit")
 def the_one_who_quit_hears_of_it(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")

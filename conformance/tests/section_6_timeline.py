@@ -215,7 +215,7 @@ def a_trace_tells_deadlines(scene: Scene) -> None:
     between("late", _has(_trace(scene, alice, call), "deadline")["late"], 0, 5000)
 
 
-@sentence("6", "The timeline is written after what it tells was done, at most 1 s later", waits=1)
+@sentence("6", "An entry of the timeline is written at most 1 s after its event", waits=1)
 def the_timeline_is_written_within_a_second(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)

@@ -37,7 +37,8 @@ def a_registration_replaces_the_former_one(scene: Scene) -> None:
 
 @sentence(
     "7 Registrations",
-    "A push.register is not remembered by its id: the last one to arrive counts, and the same one again renews since.",
+    "A push.register is not remembered by its id: the last to arrive counts, and the same registration "
+    "again renews since.",
 )
 def the_same_registration_again_renews_it(scene: Scene) -> None:
     bob = scene.device("bob")
