@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    // "One user is accepted in at most one live advanced call (configurable): `alreadyInCall`."
+    // "A user is accepted in at most one live advanced call (configurable): `alreadyInCall`."
 
     @Test func whoIsInAnAdvancedCallCannotAcceptOrJoinAnother() throws {
         let other = CallID("other")!

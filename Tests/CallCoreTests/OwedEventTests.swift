@@ -167,7 +167,7 @@ import Testing
     }
 
     // "5. anything else changed since → `call.userStateChanged`": "every live member, when another member's state
-    // changed (also `received`, `notYetReceived`, added, joined); and the one who quit"
+    // changed (also `received`, `notYetReceived`, added, joined); and the member who quit"
 
     @Test(arguments: ["received", "notYetReceived", "accepted", "rejected", "cancelled", "timeout", "quit"])
     func everyLiveMemberIsOwedAnothersChange(state: String) throws {

@@ -41,7 +41,7 @@ import Testing
         #expect(try test.online(alicePhone, session) == .over)
     }
 
-    // "any other `online:true` makes its session the current one"
+    // "Any other `online:true` makes its session the current session"
 
     @Test(arguments: StoreKind.allCases)
     func anotherSessionReplacesTheCurrentOne(kind: StoreKind) throws {
@@ -102,8 +102,8 @@ import Testing
         #expect(try test.offline(alicePhone, "s2"))
     }
 
-    // "an `online:false` whose session is not the device's current one changes nothing but is remembered for 120 s, and
-    // an `online:true` of a session that is remembered as over is ignored"
+    // "an `online:false` whose session is not the device's current session changes no state, and is remembered for 120
+    // s. An `online:true` of a session that is remembered as over is ignored"
 
     @Test(arguments: StoreKind.allCases)
     func theEndOfTheCurrentSessionTakesTheDeviceOffline(kind: StoreKind) throws {
@@ -183,7 +183,7 @@ import Testing
         #expect(try test.online(alicePhone, "s1") == .current(), "the oldest were let go")
     }
 
-    // "`session` may be left out: it is then the empty string, which is never remembered as over"
+    // "`session` may be left out: an absent `session` is the empty string, which is never remembered as over"
 
     @Test(arguments: StoreKind.allCases)
     func theEmptySessionIsNeverRememberedAsOver(kind: StoreKind) throws {
