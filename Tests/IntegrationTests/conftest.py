@@ -142,7 +142,6 @@ SECONDS = {
     "test_push_failures.py": 40,
     "test_agora_signal_client.py": 40,
     "test_zim_compat.py": 40,
-    "test_conformance_sdks.py::test_an_sdk_conforms_as_the_device": 150,
     "test_conformance_sdks.py::test_an_sdk_conforms_in_what_its_machine_decides": 40,
     "test_redis.py": 35,
     "test_kotlin_listings.py": 30,
