@@ -10,9 +10,10 @@
         /// registrations of this device at the service. A call that rings goes on to ring at the user's other devices.
         /// The client stays connected until the app calls `disconnect`. For the next user the app makes another object.
         ///
-        /// - Throws: the errors of `SignalingClient.unregisterPush`, such as `noResponse` without a network, after 10 s at most.
-        ///   The object has ended then as well. The iPhone gets no more VoIP pushes, since iOS has ended their token; other
-        ///   registrations of this device stay until another call of this method, before `disconnect`, ends them.
+        /// - Throws: the errors of `SignalingClient.unregisterPush`, such as `noResponse` without a network, after 10 s
+        ///   at most. The object has ended then as well. The iPhone gets no more VoIP pushes, since iOS has ended their
+        ///   token; other registrations of this device stay until another call of this method, before `disconnect`,
+        ///   ends them.
         public func stop() async throws(SignalingError) {
             if !isStopped {
                 isStopped = true

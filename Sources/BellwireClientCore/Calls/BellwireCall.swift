@@ -52,7 +52,8 @@ public final class BellwireCall: Sendable, Identifiable {
     public var isOutgoing: Bool { inviter == driver.device.userID }
 
     /// The invitees of this device's `SignalingClient.call` that had no device online then, by the service's response;
-    /// the call rings there when a device comes online in time, or by a push. Empty for a call that another device made.
+    /// the call rings there when a device comes online in time, or by a push. Empty for a call that another device
+    /// made.
     public var offlineInvitees: [UserID] { offline.withLock(\.self) }
 
     /// The newest media session of this device: the media server's address, the room and a token. Nil before the user is

@@ -9,8 +9,8 @@ public enum BellwireLogLevel: Sendable, Equatable {
 }
 
 extension ClientDriver {
-    /// Writes a line into the app's log, in the driver's order. No line has the token or the content of a message, and an
-    /// error of the token provider comes as its type alone.
+    /// Writes a line into the app's log, in the driver's order. No line has the token or the content of a message, and
+    /// an error of the token provider comes as its type alone.
     func log(_ level: BellwireLogLevel, _ state: inout State, _ text: @autoclosure () -> String) {
         guard let write = configuration.log else { return }
         // A broker or a proxy may quote what the client sent.

@@ -300,11 +300,11 @@ extension SignalingClient {
         _ = try await requests.ask(.pushRegister(.init(platform: platform, app: app, target: target)))
     }
 
-    /// `push.unregister`: ends registrations of this device. Nil stands for every platform, or for every app. `within` is
-    /// the time limit, at most `Configuration.requestTimeout`, the default.
+    /// `push.unregister`: ends registrations of this device. Nil stands for every platform, or for every app. `within`
+    /// is the time limit, at most `Configuration.requestTimeout`, the default.
     ///
-    /// - Throws: `noResponse` without a connection: the registration stays, and the phone rings for the user further on.
-    ///   An app tries again before `disconnect()`, or lets Apple or Google end the push token.
+    /// - Throws: `noResponse` without a connection: the registration stays, and the phone rings for the user further
+    ///   on. An app tries again before `disconnect()`, or lets Apple or Google end the push token.
     public func unregisterPush(
         _ platform: PushPlatform? = nil, app: AppName? = nil, within: Duration? = nil
     ) async throws(SignalingError) {

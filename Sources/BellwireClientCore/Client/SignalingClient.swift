@@ -27,8 +27,9 @@ public final class SignalingClient: Sendable {
         /// Returns a token, for an app that has to fetch its tokens. The client calls the provider before the first
         /// connection, a minute before a token ends (the client then connects again, and the app is not told), and when
         /// the broker refuses the present token. When the provider throws or gives no token in time, and there is no
-        /// connection, the state is `refused`, and the client asks again by itself, after 0.25 s, then slower up to 8 s.
-        /// While the present token lasts, the client keeps its connection and asks every 5 s. `token` is then not used.
+        /// connection, the state is `refused`, and the client asks again by itself, after 0.25 s, then slower up to 8
+        /// s. While the present token lasts, the client keeps its connection and asks every 5 s. `token` is then not
+        /// used.
         public var tokenProvider: (@Sendable () async throws -> String)?
         /// The topics of the deployment; `bellwire/v1` by default.
         public var topics = Topics.standard
@@ -134,15 +135,15 @@ public final class SignalingClient: Sendable {
 
     // MARK: Connecting
 
-    /// Connects, and returns once the service knows this device: calls ring here from then on. After a failure, also one
-    /// that this method throws, the client goes on trying by itself, until `disconnect()`.
+    /// Connects, and returns once the service knows this device: calls ring here from then on. After a failure, also
+    /// when this method throws, the client goes on trying by itself, until `disconnect()`.
     ///
     /// Without presence (`Configuration.publishesPresence`) this returns when the broker is reached.
     ///
-    /// - Throws: `notConnected` after `connectTimeout`, or with the next attempt when the broker refuses the device, TLS
-    ///   fails or the token provider fails: `connectionState` is then `refused`. `tokenExpired` when the token has ended:
-    ///   by the service's word, or, when the broker refuses the token, by this device's clock. `disconnected` when the
-    ///   client has ended: after `disconnect()`, or when another client has taken the device id.
+    /// - Throws: `notConnected` after `connectTimeout`, or with the next attempt when the broker refuses the device,
+    ///   TLS fails or the token provider fails: `connectionState` is then `refused`. `tokenExpired` when the token has
+    ///   ended: by the service's word, or, when the broker refuses the token, by this device's clock. `disconnected`
+    ///   when the client has ended: after `disconnect()`, or when another client has taken the device id.
     public func connect() async throws(SignalingError) {
         let failure = await withCheckedContinuation { waiter in driver.connect { waiter.resume(returning: $0) } }
         if let failure { throw failure }
