@@ -19,11 +19,14 @@ from .history import History
 from .load import Load
 from .loop import Loop
 from .nemesis import Nemesis
-from .phone import Listener, Phone
+from .phone import Body, Listener, Phone
 from .plan import People
 
 _HEALING, _ENDING, _TELLING, _ASKING = 45, 40, 20, 20
 """Seconds that each part of the settling may take at most; each ends as soon as its condition holds."""
+_QUESTIONS = 8
+"""How many questions of the audit wait for their answers at a time. The checker bounds the time of each answer: hundreds
+of questions at once would measure how long this process and the service take for all of them."""
 
 
 @dataclass(frozen=True)
@@ -194,18 +197,24 @@ class Run:
                 self._ask(call)
         return not live
 
-    def _ask(self, call: str) -> None:
-        """The inviter's auditor, a device without presence, gets the call."""
+    def _ask(self, call: str, done: Callable[[Body | None], None] | None = None) -> None:
+        """The inviter's auditor, a device without presence, gets the call. `done` follows the response."""
         user = self._load.latest[call]["inviter"]
         if user not in self._auditors:
             self._auditors[user] = self._phone(user, "auditor", presence=False)
             self._auditors[user].online()
-        self._auditors[user].request("call.get", callID=call)
+        self._auditors[user].request("call.get", done, callID=call)
 
     def _audit(self) -> None:
         """Asks for every call of the last minutes: a call that a device saw must still be there."""
-        for call in list(self._load.latest):
-            self._ask(call)
+        calls = iter(list(self._load.latest))
+
+        def ask_next(_: Body | None = None) -> None:
+            if (call := next(calls, None)) is not None:
+                self._ask(call, ask_next)
+
+        for _ in range(_QUESTIONS):
+            ask_next()
         self._wait(lambda: not any(a.is_waiting for a in self._auditors.values()), _ASKING, "the audit is answered")
 
 
