@@ -2,7 +2,7 @@
 package struct PacketProperties {
     var correlationData: [UInt8]?
     var responseTopic: String?
-    /// The values of the requested user properties, by name. Of several properties with the same name the last
+    /// The values of the requested user properties, by name. The last of several properties with the same name
     /// counts: a broker adds its own property after the sender's properties.
     var userProperties: [String: String] = [:]
     package private(set) var receiveMaximum: UInt16?

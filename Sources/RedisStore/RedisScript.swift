@@ -54,8 +54,9 @@ package enum RedisScript: CaseIterable {
     /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
     case agree
     /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, the endpoint's data without its state, the field of its
-    /// last attempt, which is removed when the URL has changed, the field of its removal, which is removed, "lost" to
-    /// keep only an endpoint that is neither known nor removed. Returns 1, or 0 when nothing was kept.
+    /// last attempt, the field of its removal, and "lost" to keep only an endpoint that is neither known nor removed.
+    /// The last attempt is removed when the URL has changed; the removal is always removed. Returns 1, or 0 when
+    /// nothing was kept.
     case keepEndpoint
     /// Removes an endpoint. KEYS: endpoints. ARGV: name, the fields of its last attempt and of its removal. Returns 1,
     /// or 0 when the endpoint is unknown.

@@ -109,8 +109,8 @@ package struct KeySet: Sendable {
         return keys.count < count
     }
 
-    /// Adds a key that makes tokens from now on. Of the private keys so far, only the first `kept` of the set stay.
-    /// Public keys stay, since others sign with their private keys. Returns the removed keys.
+    /// Adds a key that makes tokens from now on. The first `kept` private keys of the set stay, and the
+    /// others are removed. Public keys stay, since others sign with their private keys. Returns the removed keys.
     package mutating func rotate(to key: TokenKey, keeping kept: Int) -> [TokenKey] {
         let removed = Array(keys.filter(\.isPrivate).dropFirst(kept))
         keys.removeAll { key in key.isPrivate && removed.contains { $0.key.isSame(as: key.key) } }

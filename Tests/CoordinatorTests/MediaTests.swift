@@ -182,7 +182,7 @@ struct MediaTests {
         #expect(token(media(bot)) == "SECRET-bot/server-3")
     }
 
-    /// Of all messages, only responses and welcomes have tokens; the store and the timeline have none.
+    /// Only responses and welcomes have tokens. Other messages, the store and the timeline have none.
     @Test func aTokenStandsNowhereElse() throws {
         let world = world()
         let (alice, bob) = (world.phone("alice/phone"), world.phone("bob/phone"))

@@ -95,8 +95,8 @@ def flood(requests: list[Request]) -> list[str]:
 
 
 def test_who_rings_somebody_without_end_is_told_to_wait(world: World) -> None:
-    """Section 2, Rate limits: five invitations may ring at the same time. Of invitations that are taken back at once,
-    twenty are allowed, then an invitation a second."""
+    """Section 2, Rate limits: five invitations may ring at the same time. Twenty invitations that are taken back at
+    once are allowed, and then an invitation a second."""
     mallory, victim, friend = world.phones("mallory", "victim", "friend")
     victim.auto_ack = False
     began = time.monotonic()

@@ -56,7 +56,8 @@ def test_compose_sets_no_setting_that_the_operator_did_not_set(name: str) -> Non
     assert environment.pop("BELLWIRE_CONFIG") == "${BELLWIRE_CONFIG:-/usr/local/share/bellwire/compose.json}"
     given = {variable for variable, value in environment.items() if value is not None and "${" not in value}
     assert given == OWN[name]
-    # Of the others, those with a text are empty as long as the operator sets nothing, and an empty variable counts as not given.
+    # The other variables with a text are empty as long as the operator sets nothing. An empty variable counts as not
+    # given.
     for value in filter(None, (environment[variable] for variable in environment.keys() - given)):
         unset = re.sub(r"\$\{\w+:\+[^{}]*(?:\$\{\w+:-\}[^{}]*)?\}", "", value)
         assert re.fullmatch(r"|\$\{\w+:-\}", unset), value

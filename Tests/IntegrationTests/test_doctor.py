@@ -155,7 +155,7 @@ def test_a_missing_broker_and_a_store_that_loses_calls(tmp_path: Path) -> None:
 
 
 def test_a_gateway_with_a_token_of_its_own_is_tried_too(tmp_path: Path, brokers: list[Broker]) -> None:
-    """Of a settings file; a token of one object never goes with the broker of another."""
+    """The tokens come from a settings file. The token of one object never goes with the broker of another object."""
     secure = SecureBroker(tmp_path / "broker")
     brokers.append(secure)
     files = {name: tmp_path / f"{name}.token" for name in ("coordinator", "gateway", "bad")}
@@ -195,7 +195,8 @@ def test_each_broker_of_a_list_is_tried(tmp_path: Path, brokers: list[Broker]) -
 
 
 def test_what_the_settings_lead_to_is_tried(tmp_path: Path, brokers: list[Broker]) -> None:
-    """The settings of `serve` and `gateway` come from one file. Nothing is pushed to a device, and no event is sent."""
+    """The settings of `serve` and `gateway` come from one file. The trial pushes to no device, and
+    sends no event."""
     brokers.append(Broker(tmp_path / "broker"))
     providers, receiver, media = (kind(tmp_path / kind.__name__) for kind in (PushProviders, Receiver, LiveKit))
     made = replace(providers.target_of("doctor", "doctor", "apns"), token="0" * 64)

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_rotation_keeps_the_former_key_and_public_keys(path: Path, tmp_path: Path) -> None:
-    """Of another set, only the public halves of the keys are added."""
+    """A rotation adds only the public halves of the keys of another set."""
     backend = tmp_path / "backend.json"
     assert keys("generate", "--out", str(backend), "--algorithm", "RS256").returncode == 0
     [[first, algorithm, use]] = listed(path)

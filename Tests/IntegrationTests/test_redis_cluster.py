@@ -206,7 +206,8 @@ def test_a_clock_that_differs_is_told_and_refused(deploy: Deploy, tmp_path: Path
 
 @alone
 def test_two_servers_are_compared_with_each_other(deploy: Deploy, tmp_path: Path) -> None:
-    """Of three masters two are 200 ms from the master of {p0}, in both directions: they are 400 ms apart. No write is refused."""
+    """The clocks of two masters differ from that of {p0} by 200 ms, in opposite directions, and so by 400 ms from each
+    other. No write is refused."""
     clocks = [SteppedClock(tmp_path / f"clock-{number}") for number in range(3)]
     cluster = RedisCluster(tmp_path, env=[*(clock.env for clock in clocks), None, None, None])
     try:

@@ -111,7 +111,7 @@ public final class BellwireCallManager: Sendable {
         let client = client
         Task {
             let cancelled = try? await client.cancel(callID)
-            // One of several invitees may have answered.
+            // An invitee may have answered meanwhile: the call is then live, and the cancel did not end the call.
             if cancelled?.call.state != .ended { _ = try? await client.end(callID) }
         }
     }

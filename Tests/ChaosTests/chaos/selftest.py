@@ -1,6 +1,6 @@
 """Shows that the checker catches a broken service: each fault has a run of its own, side by side. Redis does not wait
 for the disk: no fault here is about the disk, and a disk that stands still would fail each run.
-The run without a fault comes afterwards: the other runs take processor time and would make its service late. That run
+The run without a fault comes afterwards: the other runs take processor time and would make its service late. This last run
 ends as soon as the service has settled, within the usual time. A broken service cannot settle and gets less time.
 """
 

@@ -30,9 +30,9 @@ class Contract:
         return Contract(path)
 
     def violation(self, name: str, message: Any) -> str | None:
-        """The problem of `message`, or None when the message meets the schema of this name. Of messages that differ
-        only in ids and times, only the first is judged: a judgement of each message took most of the processor time of
-        the tests."""
+        """The problem of `message`, or None when the message meets the schema of this name. Among messages
+        that differ only in ids and times, only the first is judged: a judgement of each message took most of the
+        processor time of the tests."""
         text = json.dumps(message, separators=(",", ":"))
         if self._is_valid(name, _NUMBERS.sub(_alike, _IDS.sub(r'"\1":"x"', text))):
             return None

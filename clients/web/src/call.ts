@@ -31,11 +31,13 @@ export interface CallEvents {
    */
   change: Change;
   /**
-   * The call is over for this device; emitted once. The value is the call's own reason (`answered`, `rejected`, `busy`,
-   * `timeout`, `cancelled`, `callerLost`, `hangup`, `quit`, `heartbeatTimeout`), or this user's last state in a call
-   * that goes on (`rejected`, `quit`, `timeout`, `cancelled`), or `answeredElsewhere` or `rejectedElsewhere` (by
-   * another device of the user), `gone` (the call ended while this device could not be reached), or `disconnected` (the
-   * app disconnected the client).
+   * The call is over for this device; emitted once. The value is one of these:
+   * - the call's own reason: `answered`, `rejected`, `busy`, `timeout`, `cancelled`, `callerLost`, `hangup`, `quit`,
+   *   `heartbeatTimeout`;
+   * - this user's last state in a call that goes on: `rejected`, `quit`, `timeout`, `cancelled`;
+   * - `answeredElsewhere` or `rejectedElsewhere`: another device of the user responded;
+   * - `gone`: the call ended while this device could not be reached;
+   * - `disconnected`: the app disconnected the client.
    */
   ended: string;
   /** Another member sent a signal. Signals come in the order of sending; lost signals are left out. */
