@@ -116,6 +116,7 @@ def test_only_an_administrator_gets_in(page: AdminPage, gateway: Gateway) -> Non
     assert page.js("return document.querySelector('#view').textContent") == ""
 
 
+@pytest.mark.long
 def test_a_token_that_ends_leads_back_to_the_start(page: AdminPage, gateway: Gateway) -> None:
     life = 20
     while not page.has("link", "Audit log"):
@@ -215,6 +216,7 @@ def refreshed(page: AdminPage) -> bool:
     return page.wait(lambda: page.has("button", "Refresh"), 15, "the view")
 
 
+@pytest.mark.long
 def test_a_user_is_signed_out_disabled_and_enabled(page: AdminPage, rig: Rig, tmp_path: Path, browser: Browser) -> None:
     """The test has a deployment of its own, since all processes of a deployment are told of a disabled user."""
     own = rig.world()

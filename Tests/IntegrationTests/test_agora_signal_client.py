@@ -91,6 +91,7 @@ def test_after_logout_nothing_is_sent_and_another_login_connects_again(world: Wo
     assert texts(bob) == ["2"]
 
 
+@pytest.mark.waits
 def test_a_login_without_a_broker_fails_and_the_next_one_succeeds(rig: Any, app: App) -> None:
     broker = rig.broker(start=False)
     service = rig.service(broker, start=False)
@@ -338,6 +339,7 @@ def peer(secure: World, broker: SecureBroker, app: App) -> DropIn:
     return app(secure, user, tokens=[broker.token(user)])
 
 
+@pytest.mark.waits
 def test_tokens_of_a_provider_are_renewed_without_a_word(secure: World, checked: SecureBroker, app: App) -> None:
     user, ends = World.user("alice"), int(time.time()) + 8
     alice = app(secure, user, tokens=[checked.token(user, exp=ends), checked.token(user)])

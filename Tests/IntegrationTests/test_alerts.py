@@ -163,6 +163,7 @@ def test_devices_that_acknowledge_nothing_are_told(site: Site) -> None:
     site.prometheus.wait("BellwireReceiptsFall")
 
 
+@pytest.mark.long
 def test_a_store_that_fills_is_told(site: Site) -> None:
     site.redis.command("CONFIG", "SET", "maxmemory", "32mb")
     keys = [f"filler{number}" for number in range(28)]
@@ -184,6 +185,7 @@ def test_a_certificate_that_ends_is_told(site: Site) -> None:
     site.prometheus.wait("BellwireCertificateEnds")
 
 
+@pytest.mark.waits
 def test_a_broker_that_hangs_is_told(site: Site) -> None:
     with site.world.broker.frozen():
         site.prometheus.wait("BellwireBrokerSlow")
@@ -197,6 +199,7 @@ def test_a_coordinator_that_is_gone_is_told(site: Site) -> None:
     site.prometheus.wait("BellwireReplicaMissing")
 
 
+@pytest.mark.long
 def test_a_clock_that_is_off_is_told(deploy: Deploy, tmp_path: Path) -> None:
     redis, clock = RedisServer(tmp_path / "redis"), SteppedClock(tmp_path / "clock")
     world = deploy(1, store=redis.url, env=clock.env)
@@ -224,6 +227,7 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
         prometheus.stop()
 
 
+@pytest.mark.long
 def test_calls_that_ring_late_are_told(rig: Rig, redis_server: RedisServer, watched: Callable[..., Prometheus]) -> None:
     """As when the store's disk or network is slow. No answer of the store is too late for the coordinator, but a
     call takes several of them until it rings."""
@@ -238,6 +242,7 @@ def test_calls_that_ring_late_are_told(rig: Rig, redis_server: RedisServer, watc
         wire.close()
 
 
+@pytest.mark.long
 def test_webhooks_that_wait_are_told(rig: Rig, watched: Callable[..., Prometheus], tmp_path: Path) -> None:
     receiver = Receiver(tmp_path / "receiver")
     receiver.stop()
@@ -247,6 +252,7 @@ def test_webhooks_that_wait_are_told(rig: Rig, watched: Callable[..., Prometheus
     watched(world.service.http_port).wait("BellwireBacklogAges")
 
 
+@pytest.mark.long
 def test_users_who_meet_their_limit_are_told(rig: Rig, watched: Callable[..., Prometheus]) -> None:
     world = rig.world(invite_rate="1/1")
     alice, bob = world.phones("alice", "bob")
@@ -258,6 +264,7 @@ def test_users_who_meet_their_limit_are_told(rig: Rig, watched: Callable[..., Pr
     watched(world.service.http_port).wait("BellwireUsersLimited", flood)
 
 
+@pytest.mark.long
 def test_pushes_that_a_provider_refuses_are_told(push: Pushing, watched: Callable[..., Prometheus]) -> None:
     """As when the credentials are wrong."""
     prometheus = watched(*(service.http_port for service in push.world.services), push.gateway.port)

@@ -131,6 +131,7 @@ def store_of(kind: str, redis: RedisServer) -> dict[str, str]:
     return {} if kind == "SQLite" else {"store": redis.url}
 
 
+@pytest.mark.waits
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_deployment_goes_on_from_a_backup_that_was_made_under_load(

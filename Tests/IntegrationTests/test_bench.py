@@ -55,6 +55,7 @@ def test_full_calls_are_counted_and_none_fails(reports: dict[str, dict[str, Any]
     assert (report["storeMicrosPerCall"] is not None) == (store == "redis")
 
 
+@pytest.mark.long
 def test_what_is_offered_is_what_is_done() -> None:
     report = bench("--store", "sqlite", "--rate", "40", "--qos", "0")
     assert report["offeredRate"] == 40 and report["qos"] == 0
@@ -70,12 +71,14 @@ def test_groups_and_more_devices_take_more_messages(reports: dict[str, dict[str,
     assert devices["messagesPerCall"] > alone + 3
 
 
+@pytest.mark.long
 def test_several_coordinators_share_the_load_over_live_calls() -> None:
     report = bench("--coordinators", "2", "--live", "2000")
     assert report["coordinators"] == 2 and report["failedCalls"] == 0
     assert 300 < report["storeBytesPerLiveCall"] < 10_000
 
 
+@pytest.mark.long
 def test_the_curve_is_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
     bench("--store", "memory", "--plot", str(picture), "--brokers", "2")
@@ -149,6 +152,7 @@ def test_a_bench_without_the_program_that_it_measures_says_so(tmp_path: Path) ->
         )
 
 
+@pytest.mark.long
 def test_the_program_that_is_measured_may_be_named(tmp_path: Path) -> None:
     alone = shutil.copy(lab(), tmp_path)
     process = run(

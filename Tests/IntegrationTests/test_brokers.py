@@ -169,6 +169,7 @@ def away(fleet: Fleet, place: int) -> list[float]:
     return [service.metrics()[name] for service in fleet.services]
 
 
+@pytest.mark.waits
 def test_a_caller_whose_broker_dies_is_lost_unless_the_phone_moves(patient: Fleet) -> None:
     """The wills die with the broker."""
     lost, moving = patient.phone(1, patient.user("lost")), patient.phone(1, patient.user("moving"))
@@ -232,6 +233,7 @@ def test_devices_of_a_broker_that_was_away_are_asked_or_heard(patient: Fleet, tm
     gateway.stop()
 
 
+@pytest.mark.waits
 def test_a_broker_that_takes_messages_and_delivers_none_is_left(rig: Rig) -> None:
     """The broker answers pings meanwhile, but its canaries do not come back."""
     brokers = [rig.broker(), rig.broker()]
@@ -344,6 +346,7 @@ def test_a_gateway_leaves_a_broker_that_takes_requests_and_delivers_nothing(flee
             proxy.close()
 
 
+@pytest.mark.waits
 def test_a_gateway_without_coordinators_seldom_changes_its_broker(rig: Rig, tmp_path: Path) -> None:
     """The first broker is left after 4 s and the next after 8 s more; requests are refused all the while."""
     urls = ",".join(rig.broker().url for _ in range(2))
@@ -381,6 +384,7 @@ def test_a_phone_in_the_terminal_whose_broker_dies_rings_at_another(fleet: Fleet
         phone.kill()
 
 
+@pytest.mark.waits
 def test_a_phone_leaves_a_broker_that_delivers_nothing(rig: Rig, tmp_path: Path) -> None:
     """The broker answers pings. The phone's request gets no answer, and is answered at the next broker."""
     fleet = rig.fleet(2, **UNLIMITED)

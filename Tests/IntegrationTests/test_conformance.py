@@ -17,6 +17,8 @@ from harness.sentinels import SentinelFleet
 
 _brief = pytest.mark.conformance
 """The marker of tests with short timers, which no browser may delay."""
+_CONNECTIONS = "^[15]"
+"""Sections 1 and 5 of docs/protocol.md: connections, presence, deliveries, resends and acks."""
 
 
 @_brief
@@ -33,12 +35,14 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
 
 @_brief
 @pytest.mark.timeout(1200)
-def test_a_deployment_with_three_brokers_conforms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sections", [_CONNECTIONS, pytest.param("", marks=pytest.mark.long)])
+def test_a_deployment_with_three_brokers_conforms(tmp_path: Path, sections: str) -> None:
     """Devices of the same user, and users of the same call, are at different brokers, with QoS 1."""
+    only = ["-k", sections] if sections else []
     redis = RedisServer(tmp_path / "redis")
     try:
         with fleet(tmp_path, redis.url, 3, replicas=2, publish_qos="1", **SHORT) as brokers:
-            check(brokers, "--replicas", "2", "--mqtt", "5", *told(SHORT))
+            check(brokers, "--replicas", "2", "--mqtt", "5", *told(SHORT), *only)
     finally:
         redis.stop()
 
@@ -57,6 +61,7 @@ def test_a_deployment_on_servers_that_fail_over_conforms(
         store.stop()
 
 
+@pytest.mark.waits
 @pytest.mark.timeout(1200)
 def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None:
     """This run waits for 10 s, 30 s, 60 s and 120 s. The other runs have the tests with shorter waits."""

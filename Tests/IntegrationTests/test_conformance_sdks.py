@@ -24,9 +24,9 @@ _needs_node = pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MI
         pytest.param("web", "0", marks=_needs_node),
         ("swift", "0"),
         # Another transport could change what these sections say, and no other part of the protocol.
-        ("swift-mosquitto", "1"),
+        pytest.param("swift-mosquitto", "1", marks=pytest.mark.long),
         ("kotlin", "0"),
-        ("kotlin", "1"),
+        pytest.param("kotlin", "1", marks=pytest.mark.long),
     ],
 )
 def test_an_sdk_conforms_in_what_its_machine_decides(tmp_path: Path, device: str, qos: str) -> None:

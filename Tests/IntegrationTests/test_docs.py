@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _pytest.mark.expression import Expression
 
 from harness import PROJECT, World, documents
 from harness.gateway import Gateway
@@ -25,6 +26,8 @@ NAMED = re.compile(
 )
 """A scenario of the conformance suite, an integration test, or a Swift test: their forms in the documents."""
 SWIFT = {path: path.read_text() for path in (PROJECT / "Tests").rglob("*.swift")}
+MARKS = re.findall(r"^    (\w+): ", (Path(__file__).parent / "pytest.ini").read_text(), re.M)
+"""The marks by which scripts/test selects integration tests."""
 DOCUMENTS = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
@@ -69,8 +72,11 @@ def test_whatever_test_a_document_names_is_run_by_scripts_test() -> None:
     that the documents name as proof."""
     steps = (PROJECT / "scripts/test").read_text()
     swift = ('swift test --skip-build --skip "$waiting"', 'swift test --skip-build --filter "$waiting"')
-    for part in (*swift, '-m "not alone and not conformance and not stores and not sdks"', "-m conformance", "-m alone", "-m stores", "-m sdks"):
+    for part in swift:
         assert part in steps, part
+    chosen = [Expression.compile(text.strip('"')) for text in re.findall(r'integration -m ("[^"]+"|\w+)', steps)]
+    for marks in ({}, *({mark} for mark in MARKS), {"alone", "long"}, {"conformance", "long"}):
+        assert [bool(step.evaluate(lambda mark, **_: mark in marks)) for step in chosen].count(True) == 1, marks
     assert "pytest Tests/IntegrationTests" in steps
     proofs = set(re.findall(r"`(scripts/[a-z-]+)", (DOCS / "threat-model.md").read_text() + (DOCS / "reference/sources.md").read_text()))
     assert {"scripts/hostile", "scripts/test-compose"} <= proofs

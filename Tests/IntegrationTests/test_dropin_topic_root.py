@@ -24,6 +24,7 @@ def roots(world: World) -> set[str]:
     return {message.topic.split("/")[0] for message in world.tap.messages if message.kind == "down"}
 
 
+@pytest.mark.waits
 def test_zim_calls_there(world: World, tmp_path: Path) -> None:
     alice, bob = (ZIMApp(world.broker, tmp_path, name, topicRoot=ROOT).login() for name in ("alice", "bob"))
     call = alice.ask("invite", invitees=[bob.user])["callID"]
@@ -35,6 +36,7 @@ def test_zim_calls_there(world: World, tmp_path: Path) -> None:
     assert roots(world) == {"rings"}
 
 
+@pytest.mark.waits
 def test_agora_messages_go_there(world: World, tmp_path: Path) -> None:
     def login(user: str, error: int, **options: str) -> DropIn:
         app = DropIn("agora-probe", tmp_path, world.broker.url, user)
@@ -53,6 +55,7 @@ def test_agora_messages_go_there(world: World, tmp_path: Path) -> None:
     assert roots(world) == {"rings"}
 
 
+@pytest.mark.waits
 def test_zego_calls_there(world: World, tmp_path: Path) -> None:
     def connect(user: str, code: int, **options: str) -> DropIn:
         app = DropIn("zego-probe", tmp_path, world.broker.url, user)

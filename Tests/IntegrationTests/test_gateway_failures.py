@@ -43,6 +43,7 @@ def gateways(tmp_path: Path) -> Iterator[Any]:
 # ---- Missing parts
 
 
+@pytest.mark.waits
 def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_later_once(rig: Rig, gateways: Any) -> None:
     world = rig.world(2)
     gateway = gateways(world)
@@ -85,6 +86,7 @@ def test_a_request_is_answered_when_a_coordinator_comes_in_time(rig: Rig, gatewa
     bob.expect("call.invited", call)
 
 
+@pytest.mark.waits
 def test_without_a_broker_the_backend_is_told_soon(rig: Rig, gateways: Any) -> None:
     world = rig.world()
     gateway = gateways(world)
@@ -177,6 +179,7 @@ def busiest(processes: dict[str, int]) -> tuple[float, str]:
     return max(((processor_time(pid) - before[name]) / passed, name) for name, pid in processes.items())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateways: Any, providers: PushProviders, tmp_path: Path) -> None:
     """The broker, Redis and the receiver of webhooks, each at rest and while calls are made."""
@@ -311,7 +314,7 @@ class Backend(threading.Thread):
         raise AssertionError(f"{path} was never answered")
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["SQLite", pytest.param("Redis", marks=pytest.mark.long)])
 @pytest.mark.timeout(240)
 def test_kill_of_gateways_and_coordinators_loses_nothing_and_does_nothing_twice(
     rig: Rig, gateways: Any, redis_server: RedisServer, store: str

@@ -52,6 +52,7 @@ def beat(seconds: float, call: str, *devices: Device) -> None:
         time.sleep(0.25)
 
 
+@pytest.mark.waits
 def test_no_heartbeat_is_asked_for_until_a_phone_takes_it_over(held: Held) -> None:
     """Twice the heartbeat timeout passes; then a phone joins, is silent, and has quit."""
     alice, bob = held.world.phones("alice", "bob")
@@ -68,6 +69,7 @@ def test_no_heartbeat_is_asked_for_until_a_phone_takes_it_over(held: Held) -> No
     assert (member(gone, alice)["state"], member(gone, alice)["reason"]) == ("quit", "heartbeatTimeout")
 
 
+@pytest.mark.waits
 def test_a_device_for_whom_the_backend_asks_needs_heartbeats(held: Held) -> None:
     """The backend may send heartbeats in the device's name."""
     alice, bob = held.world.user("alice"), held.world.user("bob")

@@ -32,6 +32,7 @@ tell("online");
 """
 
 
+@pytest.mark.long
 def test_a_page_whose_timers_are_slowed_down_stays_in_its_call(rig: Rig, tmp_path: Path) -> None:
     build_sdk()
     world = rig.world(heartbeat_interval="1s", heartbeat_timeout="7s")

@@ -202,6 +202,7 @@ def test_an_app_in_java(world: World) -> None:
     assert done.stdout.splitlines() == [f"answered by {names[1]}", 'signal {"sdp":"x"}', "ended: hangup"], done.stderr
 
 
+@pytest.mark.long
 def test_over_websockets_tls_and_with_tokens_that_end(secure: World, kotlin: Kotlin, tmp_path: Path) -> None:
     broker = secure.broker
     assert isinstance(broker, SecureBroker)
@@ -262,6 +263,7 @@ def test_the_last_of_two_with_one_device_id_stays(world: World, kotlin: Kotlin) 
     second.expect("state", state="TAKEN_OVER")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
 def test_kotlin_swift_and_the_web_call_each_other(world: World, kotlin: Kotlin, tmp_path: Path) -> None:
     """Two Kotlin phones, the Swift SDK in the terminal, and the web SDK, in the same call."""
@@ -331,6 +333,7 @@ def test_kotlin_swift_and_a_browser_call_each_other(world: World, kotlin: Kotlin
 
 
 @pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.timeout(40 + CALLS // 10)
 def test_thousands_of_calls_leave_nothing_behind(rig: Rig, kotlin: Kotlin) -> None:
     world = rig.world(**UNLIMITED)

@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 def load(text: str) -> dict[tuple[str, str], Object]:
     """The objects of a text, by kind and name."""
-    objects = [document for document in yaml.safe_load_all(text) if document]
+    objects = [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
     found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     assert len(found) == len(objects), "an object stands twice"
     return found

@@ -65,6 +65,7 @@ def test_the_round_trip_through_the_broker_is_measured(world: World) -> None:
     wait_until(lambda: world.service.metrics().get(name, 0) >= 2, 10, "two canaries came back")
 
 
+@pytest.mark.waits
 def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: Path) -> None:
     """For a file: its size, and its size with the disk's free room. For Redis: its memory, and its limit if Redis has a
     limit."""
@@ -85,6 +86,7 @@ def test_the_room_of_the_store_is_shown(world: World, deploy: Deploy, tmp_path: 
         redis.stop()
 
 
+@pytest.mark.waits
 def test_what_is_live_in_the_deployment_is_counted(deploy: Deploy, tmp_path: Path) -> None:
     """Every coordinator shows the same figures, and no figure while the store fails."""
     redis = RedisServer(tmp_path / "redis")

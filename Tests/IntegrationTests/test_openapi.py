@@ -15,7 +15,9 @@ from harness.openapi import OpenAPI
 
 DOCUMENT = OpenAPI.load()
 SCHEMAS: dict[str, Any] = DOCUMENT.document["components"]["schemas"]
-ASYNC: dict[str, Any] = yaml.safe_load((PROJECT / "docs/asyncapi.yaml").read_text())["components"]["schemas"]
+ASYNC: dict[str, Any] = yaml.load(
+    (PROJECT / "docs/asyncapi.yaml").read_text(), yaml.CSafeLoader
+)["components"]["schemas"]
 GATEWAY = PROJECT / "Sources/Gateway"
 
 

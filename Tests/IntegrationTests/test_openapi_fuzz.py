@@ -50,6 +50,7 @@ def ask_for_all(gateway: Gateway, *options: str) -> None:
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 def test_no_answer_is_missing_in_the_document(gateway: Gateway) -> None:
     """Any answer to any client has a status, content type, headers and a body of the document. The gateway need not

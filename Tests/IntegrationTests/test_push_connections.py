@@ -14,6 +14,7 @@ from harness.pushing import asleep
 KINDS = ("apnsVoIP", "fcm", "webPush")
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("last_answer", [0, 0.5], ids=["idle", "answered once more"])
 def test_a_kept_connection_that_leads_nowhere_is_left(rig: Rig, providers: PushProviders, last_answer: float) -> None:
     """The test plays a router that has forgotten the connection: the provider neither reads nor answers, and no error

@@ -55,7 +55,7 @@ class Chaos:
             gateway.stop()
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["SQLite", pytest.param("Redis", marks=pytest.mark.long)])
 @pytest.mark.timeout(180)
 def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
     rig: Rig, providers: PushProviders, redis_server: RedisServer, tmp_path: Path, store: str
@@ -94,6 +94,7 @@ def test_kill_at_random_loses_no_ring_and_repeats_it_under_its_id(
     chaos.stop()
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.timeout(120)
 def test_a_process_that_dies_while_it_pushes_is_replaced(

@@ -244,6 +244,7 @@ def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:
     providers.close()
 
 
+@pytest.mark.waits
 def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing) -> None:
     """The push is sent again after 10 s; other pushes do not wait for this push."""
     platforms = ("apnsVoIP", "webPush")

@@ -64,6 +64,7 @@ def test_a_ring_that_was_held_up_goes_out_while_it_rings(rig: Rig, providers: Pu
     assert len(providers.of(target, "ring", call)) == 1
 
 
+@pytest.mark.waits
 def test_a_ring_that_did_not_leave_in_time_is_told_as_late(rig: Rig, providers: PushProviders) -> None:
     world = rig.world(push=str(providers.settings()))
     alice, bob = world.phone("alice"), asleep(world, providers, "bob", "apnsVoIP")

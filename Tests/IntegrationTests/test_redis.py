@@ -103,6 +103,7 @@ def test_a_killed_coordinators_timers_are_served_by_another(world: World) -> Non
         assert told["time"] - member(told["call"], bob)["expiresAt"] <= TAKEOVER_MS
 
 
+@pytest.mark.waits
 def test_a_frozen_coordinator_delays_and_then_disturbs_nobody(world: World) -> None:
     """The frozen coordinator leaves the share group within 8 s; awake again, the coordinator drops the requests that it
     had."""
@@ -240,6 +241,7 @@ def test_a_wrong_password_is_said_and_never_shown(deploy: Deploy, redis_server: 
     service.stop()
 
 
+@pytest.mark.waits
 def test_a_write_counts_only_when_enough_replicas_have_it(deploy: Deploy, tmp_path: Path) -> None:
     """`--redis-wait-replicas 1`: without the replica requests are `unavailable`; with the replica they succeed
     again."""

@@ -205,6 +205,7 @@ def test_a_clock_that_differs_is_told_and_refused(deploy: Deploy, tmp_path: Path
 
 
 @alone
+@pytest.mark.long
 def test_two_servers_are_compared_with_each_other(deploy: Deploy, tmp_path: Path) -> None:
     """The clocks of two masters differ from that of {p0} by 200 ms, in opposite directions, and so by 400 ms from each
     other. No write is refused."""

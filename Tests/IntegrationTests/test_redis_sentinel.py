@@ -46,7 +46,7 @@ def promote_another(fleet: SentinelFleet) -> None:
     assert fleet.sentinels[0].command("SENTINEL", "FAILOVER", NAME) == b"+OK\r\n"
 
 
-@pytest.mark.parametrize("cause", [kill_master, promote_another])
+@pytest.mark.parametrize("cause", [kill_master, pytest.param(promote_another, marks=pytest.mark.long)])
 def test_a_failover_loses_no_answered_request(deploy: Deploy, fleet: SentinelFleet, cause: Callable[[SentinelFleet], None]) -> None:
     """With `--redis-wait-replicas 1`. Requests are served again within a second of the moment when all sentinels name the new
     master and the new master takes writes."""

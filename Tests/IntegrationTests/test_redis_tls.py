@@ -77,6 +77,7 @@ def has_ended(device: Device, call: str) -> bool:
     return answer["ok"] and answer["call"]["state"] == "ended"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [SentinelFleet, RedisCluster])
 def test_a_failover_among_servers_with_tls_loses_no_answered_call(
     deploy: Deploy, certificates: Path, tmp_path: Path, kind: type[SentinelFleet] | type[RedisCluster]

@@ -317,7 +317,7 @@ def publish_at_once(port: int, topic: str, payloads: list[bytes]) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("invitees", [1, 9])
+@pytest.mark.parametrize("invitees", [1, pytest.param(9, marks=pytest.mark.long)])
 def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> None:
     """2000 requests at once: each request has a single response, though no request is sent twice. On a machine that
     serves the requests in time no request is refused or dropped as stale; on a slower machine the metrics tell of each

@@ -43,7 +43,7 @@ def added_by(deaths: list[float], rings: list[Ring]) -> tuple[list[float], int]:
     return added, resent
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("qos", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_coordinator_that_dies_delays_only_the_requests_that_it_holds(rig: Rig, redis_server: RedisServer, qos: int) -> None:
     """A request that the dead coordinator has taken from the broker is the client's to send again, a second later: few
     of them, since a coordinator holds a request for some milliseconds."""
@@ -80,6 +80,7 @@ def gateways(rig: Rig, redis_server: RedisServer, tmp_path: Path) -> Iterator[tu
     second.stop()
 
 
+@pytest.mark.long
 def test_a_gateway_that_dies_delays_no_call_of_a_backend_with_two(gateways: tuple[World, list[Gateway]]) -> None:
     """The backend asks the other gateway under the same `Idempotency-Key`: no call is lost, and none rings twice."""
     world, both = gateways

@@ -69,6 +69,7 @@ def test_the_partitions_are_those_of_redis_cluster(model: ModuleType) -> None:
     assert sum(model.Fleet(redis=30, even=True).masters.count(master) in (2, 3) for master in range(30)) == 30
 
 
+@pytest.mark.long
 def test_the_document_shows_what_the_model_prints_and_draws(tmp_path: Path) -> None:
     command = [str(PROJECT / "scripts/scaling-model"), "--svg", str(tmp_path / "fleet.svg")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=80).stdout

@@ -52,7 +52,7 @@ class Nuisance:
         assert self.refused > 0, "nothing was refused: the test has proved nothing"
 
 
-@pytest.mark.parametrize(("users", "replicas", "patience"), [(1, 3, 2), (10, 3, 15)])
+@pytest.mark.parametrize(("users", "replicas", "patience"), [(1, 3, 2), pytest.param(10, 3, 15, marks=pytest.mark.long)])
 def test_a_friend_reaches_a_phone_on_a_slow_line(rig: Rig, users: int, replicas: int, patience: float) -> None:
     world = rig.world(replicas)
     wire = Wire(world.broker.port, rate=LINE)

@@ -247,6 +247,7 @@ def warnings(world: World) -> list[str]:
     return [line for line in text.splitlines() if "receiver of spans does not accept" in line]
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("store", STORES)
 def test_a_receiver_that_is_away_costs_no_call(deploy: Deploy, redis_server: RedisServer, store: str) -> None:
     flags = {} if store == "SQLite" else {"store": redis_server.url, "redis_prefix": "away"}

@@ -550,6 +550,7 @@ def listen(broker: SecureBroker, user: str, token: Path, output: Path, *argument
     )
 
 
+@pytest.mark.waits
 def test_the_sdk_renews_its_token_and_the_app_sees_nothing(
     world: World, broker: SecureBroker, tmp_path: Path
 ) -> None:
@@ -612,6 +613,7 @@ def test_a_coordinator_takes_up_its_next_token(own_broker: SecureBroker, tmp_pat
 # ---- Transport
 
 
+@pytest.mark.waits
 def test_tls_and_certificates(world: World, broker: SecureBroker, tmp_path: Path) -> None:
     """Clients and coordinators over TLS; a coordinator is let in by its certificate."""
     trusted = {"ca_certs": str(broker.certs / "ca.crt")}

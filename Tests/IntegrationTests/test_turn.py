@@ -97,6 +97,7 @@ def test_it_is_no_way_into_a_private_network(tmp_path: Path) -> None:
         redis.stop()
 
 
+@pytest.mark.waits
 def test_what_it_does_not_name_it_reaches(tmp_path: Path) -> None:
     """Each rule is of its own addresses alone."""
     turn = Turn(tmp_path, "allow-loopback-peers\n", lambda conf: conf.replace("denied-peer-ip=127.", "# denied-peer-ip=127."))

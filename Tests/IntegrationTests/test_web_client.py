@@ -250,6 +250,7 @@ def test_a_broker_that_is_not_there_is_told(world: World, web: Web, tmp_path: Pa
         nowhere.close()
 
 
+@pytest.mark.waits
 @pytest.mark.timeout(60)
 def test_a_service_that_does_not_answer_is_told(rig: Any, web: Web) -> None:
     world = rig.world()

@@ -204,6 +204,7 @@ def test_two_browsers_see_each_other_through_reloads_and_garbage(pages: Pages, o
         assert page.expect(since=mark, ended="hangup")["live"] == 0, "every track is stopped"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("turnserver") is None, reason="there is no coturn")
 def test_a_call_whose_media_all_go_through_turn(pages: Pages, rig: Rig, tmp_path: Path) -> None:
     """Debian's coturn with the credentials of `welcome`, and no other way allowed."""
@@ -225,6 +226,7 @@ def test_a_call_whose_media_all_go_through_turn(pages: Pages, rig: Rig, tmp_path
         turn.terminate()
 
 
+@pytest.mark.long
 def test_milestones_are_reported(pages: Pages, open_page: Callable[..., Page]) -> None:
     bob = online(open_page("bob"))
     alice = open_page("alice", call=bob.user)
@@ -239,6 +241,7 @@ def test_milestones_are_reported(pages: Pages, open_page: Callable[..., Page]) -
     assert all(0 <= time <= 30_000 for times in reports.values() for time in times.values())
 
 
+@pytest.mark.long
 def test_a_voice_call_opens_no_camera_until_it_is_asked_to(pages: Pages, open_page: Callable[..., Page]) -> None:
     bob = online(open_page("bob"))
     alice = open_page("alice", call=bob.user, media="voice")
@@ -252,6 +255,7 @@ def test_a_voice_call_opens_no_camera_until_it_is_asked_to(pages: Pages, open_pa
         other.expect(frames=page.user)
 
 
+@pytest.mark.long
 def test_of_several_tabs_each_is_a_device_and_one_rings(pages: Pages, world: World, open_page: Callable[..., Page]) -> None:
     bob = online(open_page("bob", accept="no", flags=("--disable-popup-blocking",)))
     alice = world.phone("alice")
@@ -279,6 +283,7 @@ def test_of_several_tabs_each_is_a_device_and_one_rings(pages: Pages, world: Wor
     wait(lambda: len(all_told("ring", False)) == 1, "and stops")
 
 
+@pytest.mark.long
 def test_ice_begins_anew_with_another_network(pages: Pages, open_page: Callable[..., Page]) -> None:
     bob = online(open_page("bob"))
     alice = open_page("alice", call=bob.user)
@@ -297,6 +302,7 @@ def test_ice_begins_anew_with_another_network(pages: Pages, open_page: Callable[
     assert not [what for what in pages.told if what.get("state") == "failed"]
 
 
+@pytest.mark.long
 def test_three_in_a_mesh_and_one_leaves(pages: Pages, open_page: Callable[..., Page]) -> None:
     bob, carol = online(open_page("bob")), online(open_page("carol"))
     alice = open_page("alice", call=f"{bob.user},{carol.user}")

@@ -94,6 +94,7 @@ def test_two_people_see_each_other(world: World, open_page: OpenPage) -> None:
         page.find("button", "Video call")
 
 
+@pytest.mark.long
 def test_a_voice_call_opens_no_camera(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page, "Voice call")
     for page in (alice, bob):
@@ -254,6 +255,7 @@ def test_a_double_click_answers_one_call(world: World, open_page: OpenPage) -> N
     bob.expect("Call ended")
 
 
+@pytest.mark.long
 def test_many_calls_of_one_user_are_declined_at_once(world: World, open_page: OpenPage) -> None:
     """A user who calls again and again cannot keep another user from hanging up."""
     alice, bob = talking(world, open_page)
@@ -313,6 +315,7 @@ def test_both_call_each_other_at_once(world: World, open_page: OpenPage) -> None
 # Several
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_three_in_a_call_and_one_leaves(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page)
@@ -350,6 +353,7 @@ def test_three_in_a_call_and_one_leaves(world: World, open_page: OpenPage) -> No
 # Reloads and tabs
 
 
+@pytest.mark.long
 def test_reloads_in_a_call(world: World, open_page: OpenPage) -> None:
     alice, bob = talking(world, open_page)
     alice.expect_frames(bob.user)
@@ -374,6 +378,7 @@ def test_reloads_in_a_call(world: World, open_page: OpenPage) -> None:
     assert bob.status() == "Offline"
 
 
+@pytest.mark.long
 def test_reloads_while_it_rings(world: World, open_page: OpenPage) -> None:
     alice, bob = open_page(world.user("alice")), open_page(world.user("bob"))
     alice.call(bob.user)
@@ -389,6 +394,7 @@ def test_reloads_while_it_rings(world: World, open_page: OpenPage) -> None:
         page.expect_frames(other.user)
 
 
+@pytest.mark.long
 def test_two_tabs_of_one_user(world: World, open_page: OpenPage) -> None:
     user = world.user("bob")
     one = open_page(user, browser=0)
@@ -416,6 +422,7 @@ def test_two_tabs_of_one_user(world: World, open_page: OpenPage) -> None:
 # By the keyboard, and for people who cannot see
 
 
+@pytest.mark.long
 def test_by_the_keyboard_alone(world: World, open_page: OpenPage) -> None:
     enter, space, escape = "\ue007", " ", "\ue00c"
     alice, bob = open_page(), open_page()
@@ -455,6 +462,7 @@ def test_by_the_keyboard_alone(world: World, open_page: OpenPage) -> None:
     alice.wait(lambda: "asked to call" in timeline(alice), 10, "the timeline")
 
 
+@pytest.mark.long
 def test_by_the_keyboard_without_a_call(world: World, open_page: OpenPage) -> None:
     """The buttons that the test above has no use for."""
     enter, space = "\ue007", " "
@@ -614,6 +622,7 @@ def test_what_others_send_is_text(world: World, open_page: OpenPage) -> None:
     assert alice.js(RULES) == []
 
 
+@pytest.mark.long
 def test_whoever_else_calls_the_call_can_be_ended(world: World, open_page: OpenPage) -> None:
     """Callers who come one after the other, each under another id, do not cover the page."""
     alice, bob = talking(world, open_page, "Voice call")
@@ -642,6 +651,7 @@ def test_a_name_cannot_look_like_another(world: World, open_page: OpenPage) -> N
     alice.press("Decline")
 
 
+@pytest.mark.long
 def test_microphone_and_camera_that_are_not_there(world: World, open_page: OpenPage) -> None:
     failing = "navigator.mediaDevices.getUserMedia = async (wish) => { throw new DOMException('', window.failure); };"
     bob = world.phone("bob")
@@ -680,6 +690,7 @@ def test_no_webrtc_and_no_secure_context(world: World, open_page: OpenPage, serv
     page.close()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_away(rig: Rig, browsers: Callable[[int], Browser]) -> None:
     world = rig.world()
     server = PageServer(f"ws://127.0.0.1:{world.broker.web_port}")

@@ -249,6 +249,7 @@ def test_stop_takes_its_place_without_a_sound(bench: Bench) -> None:
     assert bench.expect_over(call, "The call is over")["silent"]
 
 
+@pytest.mark.long
 def test_a_ring_that_comes_late_says_what_became_of_it(bench: Bench) -> None:
     target, alice = asleep(bench)
     call, ring = calls(bench, target, alice)
@@ -323,6 +324,7 @@ def test_accepted_in_the_notification(bench: Bench) -> None:
     alice.expect("call.ended", call)
 
 
+@pytest.mark.long
 def test_an_address_alone_accepts_nothing(bench: Bench) -> None:
     """Any caller knows the call's id, and may send a link."""
     target, alice = asleep(bench)
@@ -335,6 +337,7 @@ def test_an_address_alone_accepts_nothing(bench: Bench) -> None:
     bob.expect(f"In a call with {alice.user}")
 
 
+@pytest.mark.long
 def test_accepted_when_it_is_over(bench: Bench) -> None:
     target, alice = asleep(bench)
     call, ring = calls(bench, target, alice)
@@ -349,6 +352,7 @@ def test_accepted_when_it_is_over(bench: Bench) -> None:
     bob.expect("Online")
 
 
+@pytest.mark.long
 def test_what_was_missed_is_shown(bench: Bench) -> None:
     target, alice = asleep(bench)
     call, _ = calls(bench, target, alice)
@@ -358,6 +362,7 @@ def test_what_was_missed_is_shown(bench: Bench) -> None:
     bob.wait(lambda: "missed" in bob.js("return document.getElementById('history-list').innerText"), 10, "it is in the history")
 
 
+@pytest.mark.long
 def test_an_open_page_that_is_seen_rings_alone_and_one_that_is_not_is_asked(bench: Bench) -> None:
     user = bench.world.user("bob")
     first, second = bench.online(user), bench.online(user)
@@ -382,6 +387,7 @@ def test_an_open_page_that_is_seen_rings_alone_and_one_that_is_not_is_asked(benc
     alice.expect("call.ended", call)
 
 
+@pytest.mark.long
 def test_answered_in_the_page_the_notification_goes(bench: Bench) -> None:
     target, alice = asleep(bench)
     call, ring = calls(bench, target, alice)
@@ -418,6 +424,7 @@ def test_the_switch(bench: Bench) -> None:
     bob.wait(lambda: bob.js("return localStorage.getItem('bellwire-push')") is None, 10, "the page forgets the switch")
 
 
+@pytest.mark.long
 def test_one_user_of_a_browser_is_rung(bench: Bench) -> None:
     bob = bench.online(bench.world.user("bob"))
     target = bench.rung(bob)

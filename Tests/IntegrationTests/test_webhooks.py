@@ -122,7 +122,7 @@ def test_what_is_refused_is_tried_again_and_later_revisions_wait(
     assert attempts[0].raw == attempts[1].raw and attempts[0].id == attempts[1].id
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["Redis", pytest.param("SQLite", marks=pytest.mark.long)])
 @pytest.mark.timeout(120)
 def test_kill_at_random_and_of_everything_at_once_loses_nothing(
     rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path, store: str

@@ -323,6 +323,7 @@ def test_what_does_not_fit_the_call_is_refused(world: World, join: Join) -> None
     assert alice.notifications("one") == [ACCEPTED]
 
 
+@pytest.mark.waits
 def test_without_a_broker_requests_fail_in_time(rig: Any, join: Join) -> None:
     world = rig.world()
     alice, bob = join(world, "Alice"), join(world, "Bob")
@@ -334,6 +335,7 @@ def test_without_a_broker_requests_fail_in_time(rig: Any, join: Join) -> None:
     assert alice.ask(HEARTBEAT, "net") == NETWORK
 
 
+@pytest.mark.waits
 def test_a_connection_that_does_not_come_about_fails(rig: Any, join: Join) -> None:
     broker = rig.broker(start=False)
     alice = join(World(broker), "Alice", user="alice", connect=False)
@@ -380,6 +382,7 @@ def test_tokens_of_a_provider_are_renewed_without_a_word(secure: World, join: Jo
     bob.told(INVITED)
 
 
+@pytest.mark.waits
 def test_a_token_that_has_ended_is_told(secure: World, join: Join) -> None:
     """The app is told when it connects, and when there is no other token later on. A token that never counted is a
     network error."""
@@ -494,6 +497,7 @@ def beat(party: Party) -> bool:
     return TIMED_OUT in party.notifications("silent")
 
 
+@pytest.mark.waits
 def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) -> None:
     """The call rings for all of its 60 s, though the caller sends no heartbeat before the answer, as in the
     document."""
@@ -509,6 +513,7 @@ def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) 
     assert (alice.notifications("expires"), bob.notifications("expires")) == ([], [INVITED])
 
 
+@pytest.mark.waits
 def test_a_caller_that_sends_no_heartbeat_is_answered_at_the_last_moment(world: World, join: Join) -> None:
     alice, bob = join(world, "Alice"), join(world, "Bob")
     began = time.monotonic()

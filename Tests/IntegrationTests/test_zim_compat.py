@@ -110,6 +110,7 @@ def test_a_login_tells_its_states_and_then_the_callback(apps: Apps) -> None:
     ]
 
 
+@pytest.mark.waits
 def test_an_instance_that_is_not_ready_says_why(world: World, tmp_path: Path) -> None:
     app = DropIn("zim-probe", tmp_path, world.broker.url, "alice")
     try:
@@ -532,6 +533,7 @@ def test_a_token_that_ends_is_told_and_another_one_goes_on(secure: World, tmp_pa
     apps.close()
 
 
+@pytest.mark.waits
 def test_a_token_that_is_renewed_in_time_is_not_noticed(secure: World, tmp_path: Path) -> None:
     broker = secure.broker
     assert isinstance(broker, SecureBroker)

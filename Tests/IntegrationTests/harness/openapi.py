@@ -29,7 +29,7 @@ class OpenAPI:
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text()
-        self.document: dict[str, Any] = yaml.safe_load(self.text)
+        self.document: dict[str, Any] = yaml.load(self.text, yaml.CSafeLoader)
         resource = DRAFT202012.create_resource(self.document)
         self._registry: Registry[Any] = Registry().with_resource(_DOCUMENT, resource)
         self._paths = [
