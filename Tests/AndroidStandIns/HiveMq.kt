@@ -1,4 +1,4 @@
-/** Stand-ins for the parts of HiveMQ's MQTT client 1.3 that the outline in docs/kotlin.md uses. */
+/** Stand-ins for the parts of HiveMQ's MQTT client 1.3 that Examples/kotlin-hivemq uses. */
 @file:Suppress("UNUSED_PARAMETER", "RedundantSuppression")
 
 package com.hivemq.client.mqtt

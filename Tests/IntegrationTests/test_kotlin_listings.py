@@ -61,6 +61,7 @@ SURROUNDINGS = (
     "applicationContext: Context"
 )
 """The names that a listing takes from its app."""
+HIVEMQ = "Examples/kotlin-hivemq/HiveMqTransport.kt"
 
 
 def listings(document: str) -> list[str]:
@@ -70,6 +71,7 @@ def listings(document: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_the_listings_fit_the_sdk(tmp_path: Path) -> None:
     found = [(document, text) for document in ("docs/kotlin.md", "docs/push.md") for text in listings(document)]
+    found.append((HIVEMQ, (PROJECT / HIVEMQ).read_text()))
     assert len(found) >= 5
     sources = []
     for number, (_, text) in enumerate(found):
