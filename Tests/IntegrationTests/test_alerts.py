@@ -118,6 +118,10 @@ class Site:
         self.world, self.redis, self.certificate = world, redis, certificate
         self.prometheus = Prometheus(directory, *(service.http_port for service in world.services))
 
+    def expect_steady(self) -> None:
+        """Waits until both coordinators have served for the time after which the loss of a coordinator is noticed."""
+        wait_until(lambda: self.prometheus.value("bellwire:coordinators_steady") == 2, 30, "both coordinators have served for a while")
+
 
 @pytest.fixture(scope="module")
 def site(deploy: Deploy, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -187,6 +191,7 @@ def test_a_certificate_that_ends_is_told(site: Site) -> None:
 
 @pytest.mark.waits
 def test_a_broker_that_hangs_is_told(site: Site) -> None:
+    site.expect_steady()
     with site.world.broker.frozen():
         site.prometheus.wait("BellwireBrokerSlow")
         site.prometheus.wait("BellwireReplicaMissing")
@@ -194,6 +199,7 @@ def test_a_broker_that_hangs_is_told(site: Site) -> None:
 
 
 def test_a_coordinator_that_is_gone_is_told(site: Site) -> None:
+    site.expect_steady()
     site.world.services[1].kill()
     wait_until(lambda: site.prometheus.value("bellwire:coordinators_serving") == 1, 30, "one coordinator serves")
     site.prometheus.wait("BellwireReplicaMissing")
