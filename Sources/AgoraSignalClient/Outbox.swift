@@ -28,8 +28,9 @@ struct Outbox {
         let seq: Int64
     }
 
-    /// The number of messages to a peer, from the oldest that is under way. Well below the number that a receiver holds
-    /// of a stream (64): beyond that number the receiver would give up a gap.
+    /// The bound on the distance between the newest and the oldest message to a peer that are under way. The bound is
+    /// well below the 64 messages that a receiver holds of a stream: with more messages the receiver would give up a
+    /// gap.
     static let underWayPerPeer = 32
     /// The number of messages under way to all peers: below the number that the service lets wait for a single sender
     /// (100).

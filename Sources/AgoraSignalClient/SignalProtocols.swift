@@ -29,11 +29,11 @@ public import Foundation
 
     /// A listener for the state of the connection.
     @objc public protocol ICallRtmManagerListener: NSObjectProtocol {
-        /// Messages can be sent and received.
+        /// Called when messages can be sent and received.
         func onConnected()
 
-        /// Messages cannot be sent or received. The client goes on trying, unless the app logged out or another
-        /// connection has this device id.
+        /// Called when messages can no longer be sent or received. The client tries to connect again, unless the app
+        /// logged out or another connection has this device id.
         func onDisconnected()
 
         /// The token ends within a minute, or has ended: call `renewToken(_:)`. `channelName` is always empty.
@@ -69,11 +69,11 @@ public import Foundation
 
     /// A listener for the state of the connection.
     public protocol ICallRtmManagerListener: NSObjectProtocol {
-        /// Messages can be sent and received.
+        /// Called when messages can be sent and received.
         func onConnected()
 
-        /// Messages cannot be sent or received. The client goes on trying, unless the app logged out or another
-        /// connection has this device id.
+        /// Called when messages can no longer be sent or received. The client tries to connect again, unless the app
+        /// logged out or another connection has this device id.
         func onDisconnected()
 
         /// The token ends within a minute, or has ended: call `renewToken(_:)`. `channelName` is always empty.

@@ -33,7 +33,7 @@ final class SignalSession: @unchecked Sendable {
     private var isOnline = false
     /// Whether the broker refuses the present client, or refused the last client.
     private var isRefused = false
-    /// Why there is no connection; nil while there is a connection.
+    /// The reason why there is no connection; nil while there is a connection.
     private(set) var lostReason: String? = SignalSession.notYet
     private static let notYet = "there was none yet"
     var outbox = Outbox { SignalingClient.makeMessageID().string }

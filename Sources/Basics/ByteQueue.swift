@@ -2,7 +2,7 @@
 package struct ByteQueue {
     package init() {}
 
-    /// The bytes; the bytes from `start` on are not taken yet.
+    /// The storage: the bytes before `start` are taken, and the bytes from `start` on are still in the queue.
     package private(set) var bytes: [UInt8] = []
     package private(set) var start = 0
 

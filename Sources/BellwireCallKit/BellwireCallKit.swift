@@ -278,7 +278,8 @@
             }
         }
 
-        /// Handles a change of a call. Returns whether the call changes no more at the service or for this device.
+        /// Tells the ringing machine of a change of a call. Returns true for the last change of the call at the service
+        /// or for this device.
         private func isLast(_ change: CallChange, of call: BellwireCall, _ id: UUID) -> Bool {
             if case .member(let member, _) = change, member.userID == client.configuration.user,
                 member.state.isPending, call.ownMember?.state.isPending ?? false, !declining.contains(id)
@@ -332,7 +333,7 @@
             return content
         }
 
-        /// Why the change ends the call for this device; nil for other changes.
+        /// Returns the reason for which the change ends the call for this device; nil for other changes.
         private static func reason(_ change: CallChange, _ call: BellwireCall) -> RingingMachine.EndReason? {
             let own = call.ownMember?.state
             switch change {
@@ -345,7 +346,7 @@
             }
         }
 
-        /// Why a call that this user made has ended.
+        /// Returns CallKit's reason for the end of a call that this user made.
         private static func outgoingReason(_ end: EndReason?) -> RingingMachine.EndReason {
             switch end {
             case .timeout: .unanswered

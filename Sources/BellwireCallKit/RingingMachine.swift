@@ -10,7 +10,7 @@ import Foundation
 /// A call that the user makes is known by the `callUUID` of its `CXStartCallAction`. After a glare merge the call goes
 /// on under that id, and news of the other user's call belong to it.
 struct RingingMachine {
-    /// Why a call is over, in CallKit's terms.
+    /// The reason for a call's end, in CallKit's terms.
     enum EndReason: Equatable, Sendable {
         case failed, remoteEnded, unanswered, answeredElsewhere, declinedElsewhere
 
@@ -134,7 +134,7 @@ struct RingingMachine {
     /// The calls that a glare merge has joined with calls of this user, with the ids of the latter in CallKit.
     private var merged: [UUID: UUID] = [:]
     private var rings = 0
-    /// How long a call rings when nothing says how long, in milliseconds.
+    /// The ringing time of a call whose push and ring check name no time, in milliseconds.
     static let longestRinging = 60_000
 
     /// The calls that CallKit shows or is asked to start.
@@ -239,7 +239,8 @@ struct RingingMachine {
         return [.end(id, reason)]
     }
 
-    /// An end from before the invitation that rings now belongs to an earlier invitation.
+    /// Handles the end of a call. An end with a lower revision than the present invitation belongs to an earlier
+    /// invitation, and is ignored.
     private mutating func ended(_ id: UUID, _ revision: Int, _ reason: EndReason) -> [Action] {
         guard let known = shown[id], revision >= known.content.revision else { return [] }
         remove(id)

@@ -19,7 +19,8 @@ final class MosquittoClient: ThreadedClient {
     var received: [BellwireTransportEvent] = []
     var isConnected = false
     var ungranted: Int
-    /// Why the broker ends or refuses the connection, when the broker says so.
+    /// The error that ends the connection, from an answer of the broker or a topic that is not valid; nil while only
+    /// libmosquitto's return codes can tell an error.
     var verdict: BellwireTransportError?
     /// The last error that libmosquitto logged.
     var complaint = ""

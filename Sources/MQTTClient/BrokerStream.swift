@@ -132,7 +132,7 @@ final class BrokerStream {
 
     /// The result of reading.
     enum Reading {
-        /// More bytes may be left, or no bytes are left now.
+        /// `more`: the socket may have more bytes. `none`: the socket has no bytes now.
         case more, none
         /// The broker has closed the connection.
         case end

@@ -86,7 +86,8 @@ package final class MQTTConnection {
         }
     }
 
-    /// Runs an operation of a turn. An error ends the connection.
+    /// Runs an operation on the connection. An error ends the connection, and an error before CONNACK gets its likely
+    /// cause.
     private func guarding<Result>(_ operation: () throws(MQTTError) -> Result) throws(MQTTError) -> Result {
         let wasConnecting = state == .connecting
         let result: Result

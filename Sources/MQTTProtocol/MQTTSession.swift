@@ -101,7 +101,8 @@ package final class MQTTSession {
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
     private var lastReceived: Int64 = 0
-    /// When the last ping without an answer was sent. While the ping is still in `output`, `isAboutToAsk` is true.
+    /// The time at which the last ping without an answer was sent. While the ping is still in `output`, `isAboutToAsk`
+    /// is true.
     private var asked: Int64?
     private var isAboutToAsk = false
     private var isRefused = false

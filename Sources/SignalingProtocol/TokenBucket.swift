@@ -7,7 +7,7 @@ package struct TokenBucket: Equatable, Sendable {
     package struct Size: Sendable {
         /// The capacity.
         let room: Int64
-        /// How far below empty the bucket may go.
+        /// The largest debt: the longest time in which an overdrawn bucket becomes empty again.
         let debt: Int64
 
         package init(room: Int64, debt: Int64 = 0) {

@@ -2,7 +2,7 @@ internal import BellwireClientCore
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// How the ledger finds the news in calls from the service.
+/// The search for news in the calls that the service sends.
 extension CallLedger {
     /// Returns the notifications that follow from this user's own state.
     func ownNews(

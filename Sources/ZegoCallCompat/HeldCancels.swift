@@ -7,7 +7,7 @@ struct HeldCancels {
     struct Cancel {
         let callee: UserID
         let callback: ZegoConnection.Callback
-        /// When the time limit of the app's request ends.
+        /// The time at which the time limit of the app's request ends.
         let deadline: ContinuousClock.Instant
     }
 

@@ -2,7 +2,7 @@ internal import Foundation
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// A request of document 003, with parsed parameters.
+/// A request of ZEGO's document 003 (docs/reference/sources.md), with parsed parameters.
 struct ZegoRequest: Equatable, Sendable {
     enum Action: Equatable, Sendable {
         case start(ZegoCall)

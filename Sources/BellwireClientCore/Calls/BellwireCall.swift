@@ -37,7 +37,7 @@ public final class BellwireCall: Sendable, Identifiable {
     public var mode: CallMode { snapshot.mode }
     public var media: String? { snapshot.media }
     public var extendedData: String? { snapshot.extendedData }
-    /// Why the call ended; nil while the call lives, or when the reason is not known.
+    /// The reason for the call's end; nil while the call lives, or when the reason is not known.
     public var endReason: EndReason? { snapshot.endReason }
     /// This user as a member of the call.
     public var ownMember: MemberSnapshot? { snapshot.member(driver.device.userID) }

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Basics
 
-/// How events of the client change the manager's call.
+/// The effects of the client's events on the manager's call.
 extension BellwireCallManager {
     func rings(_ call: BellwireCall) {
         guard call.ownMember?.state.isPending ?? false else { return }

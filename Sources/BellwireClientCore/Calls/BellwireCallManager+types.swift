@@ -14,7 +14,7 @@ extension BellwireCallManager {
         case connected
     }
 
-    /// Why the state has changed. `local` stands for this user, `remote` for another member.
+    /// The reason for a change of the state. `local` stands for this user, `remote` for another member.
     public enum Reason: Sendable, Equatable {
         case localCall, remoteCall
         case localAccepted, remoteAccepted

@@ -33,20 +33,20 @@ final class ClientDriver: Sendable {
         var waiterCount = 0
         var effects: [Effect] = []
         var isWorking = false
-        /// When the machine's timer fires next.
+        /// The time at which the machine's timer fires next.
         var alarm: Int64?
         var alarmCount = 0
         var token: String?
         /// How far the service's clock is ahead of this device's clock, in milliseconds; nil before the first welcome.
         var serverAhead: Int64?
-        /// When the token ends, by the service's clock; nil again once the app has been told.
+        /// The end of the token's validity, by the service's clock; nil again once the app has been told.
         var tokenEnd: Int64?
         var pause: Task<Void, Never>?
         /// Whether the present or last connection was opened.
         var wasOpened = false
         /// Gives up the present attempt to connect, or the wait for a token.
         var abandon: Effect?
-        /// Why the last attempt to connect failed.
+        /// The reason for which the last attempt to connect failed.
         var problem = "no answer yet"
         /// The token of the present or last attempt to connect.
         var password: String?
@@ -217,7 +217,7 @@ final class ClientDriver: Sendable {
     static let takenOver = "another connection has this device id"
     static let tokenExpired = "the token has ended"
 
-    /// Why requests have no response in this state.
+    /// Returns the reason for which requests have no response in this state.
     private func offlineReason(_ standing: BellwireConnectionState) -> String {
         switch standing {
         case .refused(let reason): reason

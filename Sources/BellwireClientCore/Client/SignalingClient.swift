@@ -48,10 +48,10 @@ public final class SignalingClient: Sendable {
         /// waits for the answer to an earlier request counts: requests on the same call leave in turn, and a request
         /// that begins a call leaves after the requests that leave another call.
         public var requestTimeout: Duration = .seconds(30)
-        /// Whether this device is one of the user's phones; true by default. When false the device only asks, as a tool
-        /// or a server does: such a device publishes no presence and listens to its own topic alone, so the device
-        /// never rings, never counts as online and acks no message in the user's name. `events` then brings receipts
-        /// and the calls of responses, and never `online`.
+        /// Whether this device publishes its presence, and rings as one of the user's devices; true by default. When
+        /// false the device only makes requests, as a tool or a server does: the device listens to its own topic alone,
+        /// so the device never rings, never counts as online and acks no message in the user's name. `events` then
+        /// brings receipts and the calls of responses, and never `online`.
         public var publishesPresence = true
         /// Whether the client sends heartbeats for this device's calls (docs/protocol.md, section 3); true by default.
         /// When false the app sends the heartbeats, at least every 20 s: the service then notices an app that hangs.

@@ -1,7 +1,8 @@
 import SignalingProtocol
 import Basics
 
-/// The end of a token. A broker that refuses a token gives no reason: the end shows whether the token was too old.
+/// The end of a token's validity. A broker that refuses a token gives no reason: this end shows whether the token was
+/// too old.
 package enum TokenEnd {
     /// Returns the end in the token's claims, in milliseconds since the Unix epoch, without any verification; nil for a
     /// token that cannot be read or that has no end.

@@ -132,7 +132,7 @@ struct SentMessage: Sendable, Equatable {
     var isUnplaced: Bool
     /// The end of the message's `ttl`, by this device's clock.
     let endsAt: Int64
-    /// When the machine asks the service next for the receipt, by this device's clock.
+    /// The time at which the machine next asks the service for the receipt, by this device's clock.
     var askAt: Int64
     var questions = 0
 }

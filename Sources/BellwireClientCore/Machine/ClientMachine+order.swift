@@ -1,6 +1,7 @@
 import SignalingProtocol
 
-/// Peer messages in the order of their sender (docs/protocol.md, section 2, Peer messages).
+/// The order of peer messages: the app gets the messages of a stream in the sender's order (docs/protocol.md, section
+/// 2, Peer messages).
 extension ClientMachine {
     /// The bounds of message streams. A first send that was lost comes again after 1, 2, 4, 8 s; an expired message
     /// never comes. An unknown stream may be in its middle, since the app was restarted: its earlier messages are then

@@ -1,13 +1,13 @@
 import SignalingProtocol
 
-/// When presence is published next (docs/protocol.md, section 1).
+/// The schedule by which the device publishes its presence (docs/protocol.md, section 1).
 struct PresenceSchedule: Sendable, Equatable {
     /// The number of times that presence was published since the last welcome.
     var sends = 0
     /// Whether a welcome that names the session is outstanding.
     var isAwaitingWelcome = false
     var next: Int64?
-    /// When a welcome that named another session was last answered at once.
+    /// The last time at which the device answered a welcome that named another session at once.
     var lastCorrection: Int64?
 }
 

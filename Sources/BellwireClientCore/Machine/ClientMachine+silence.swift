@@ -28,7 +28,7 @@ struct SilenceWatch: Sendable, Equatable {
     private static let waits = Backoff(first: firstWait, longest: longestWait)
     private static let presenceWaits = Backoff(first: firstPresenceWait, longest: longestPresenceWait)
 
-    /// When to leave the connection.
+    /// The time at which the device leaves the silent connection.
     var deadline: Int64? {
         let afterRequest = request.map { $0 + Self.waits.wait(after: left + 1) }
         let afterPresence = presence.map { $0 + Self.presenceWaits.wait(after: left + 1) }

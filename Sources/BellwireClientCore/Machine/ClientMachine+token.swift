@@ -13,7 +13,8 @@ extension ClientMachine {
     /// with each connection.
     private static let renewalPause: Int64 = 5_000
 
-    /// Plans the renewal. The service names the end of the token by its own clock, as the welcome's `serverTime`.
+    /// Sets the time at which this device renews its token. The welcome names the end of the token and `serverTime`,
+    /// both by the service's clock.
     mutating func setTokenRenewal(_ welcome: Welcome, now: Int64) {
         guard configuration.renewsTokens, let expiresAt = welcome.tokenExpiresAt else { return }
         // For any input the pause is positive, and the addition does not overflow.

@@ -83,7 +83,8 @@ package struct ClientMachine: Sendable {
     package let configuration: Configuration
 
     var link = Link.offline
-    /// Why there is no connection, for the error of a request that had no response; set by the machine's owner.
+    /// The reason why there is no connection, for the error of a request that had no response; set by the machine's
+    /// owner.
     package var offlineReason = "the broker cannot be reached"
     /// The number of connections so far, to tell news of this connection from older news.
     var connection = 0
@@ -94,9 +95,10 @@ package struct ClientMachine: Sendable {
     /// The sessions of this client, the latest last.
     var ownSessions: [String] = []
     static let sessionsRemembered = 16
-    /// When the device last reconnected because its session had ended.
+    /// The time at which the device last reconnected because its session had ended.
     var lastSessionRenewal: Int64?
-    /// When to ask for another token; nil when no time is known, or the token has been asked for.
+    /// The time at which the machine asks for another token; nil when no time is known, or the machine has asked
+    /// already.
     var tokenRenewal: Int64?
     /// Whether the connection was given up for a connection with another token, without telling the app.
     var isRenewing = false
@@ -140,7 +142,7 @@ package struct ClientMachine: Sendable {
     /// The live calls in which an earlier run of the app left this device (`Configuration.resumesCalls`).
     package var orphanedCalls: [CallID] { calls.filter { $0.isLive && $0.isOrphaned }.map(\.callID) }
 
-    /// When the owner must call `timerFired` next; nil when no timer is running.
+    /// The time at which the owner must next call `timerFired`; nil when no timer is running.
     package var nextDeadline: Int64? {
         var earliest: Int64?
         func consider(_ time: Int64?) {

@@ -9,12 +9,12 @@ struct HeldCall: Sendable, Equatable {
 
 /// The machine's record of a call.
 struct KnownCall: Sendable, Equatable {
-    /// How long an invitation still rings.
+    /// The end of the ringing of an invitation.
     struct Countdown: Sendable, Equatable {
         /// The expiry by the service's clock. The machine compares this value with earlier values only, to recognise a
         /// new invitation.
         let expiresAt: Int64?
-        /// When the ringing ends, by this device's clock.
+        /// The time at which the ringing ends, by this device's clock.
         var until: Int64
     }
 
@@ -23,13 +23,13 @@ struct KnownCall: Sendable, Equatable {
     /// The highest revision that came as an event or a response. A welcome does not count: the event of the same
     /// revision is still to be delivered.
     var revision: Int
-    /// When that revision was made, by the service's clock.
+    /// The creation time of the revision `revision`, by the service's clock.
     var time: Int64 = 0
     /// A time by the service's clock: no revision made until then is newer than `snapshot`.
     var asOf: Int64 = 0
     /// Whether the app takes the call for live and this user for a pending or accepted member.
     var isLive: Bool
-    /// When the last message about the call came, by this device's clock.
+    /// The time at which the last message about the call came, by this device's clock.
     var heardAt: Int64
     /// The number of the connection that brought the last message about the call.
     var connection: Int

@@ -49,7 +49,7 @@ struct OrderedStreams<Element: Placed>: Sendable {
     /// The number of streams that are followed.
     var count: Int { streams.count }
 
-    /// When the next gap is given up.
+    /// The time at which the next gap is given up.
     var deadline: Int64? { streams.compactMap(\.deadline).min() }
 
     /// Returns the elements to deliver now, including the held elements of a stream that is forgotten to make room.
@@ -104,7 +104,7 @@ struct OrderedStream<Element: Placed>: Sendable {
     private var held: [(seq: Int64, element: Element, at: Int64)] = []
     /// The `seq` of the elements that were delivered last.
     private var delivered: [Int64] = []
-    /// When an element of the stream last came.
+    /// The time at which an element of the stream last came.
     private(set) var lastAt: Int64 = 0
 
     init(of first: Element, _ bounds: StreamBounds) {
@@ -117,7 +117,7 @@ struct OrderedStream<Element: Placed>: Sendable {
         source == element.source && name == element.stream.map(ByteString.init)
     }
 
-    /// When the first gap is given up.
+    /// The time at which the first gap is given up.
     var deadline: Int64? {
         held.map(\.at).min().map { $0 + (next == nil ? bounds.beginning : bounds.gap) }
     }

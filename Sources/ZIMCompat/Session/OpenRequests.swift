@@ -56,6 +56,6 @@ extension ClientEvent {
 }
 
 extension CallSnapshot {
-    /// When this revision was made.
+    /// The creation time of this revision of the call.
     fileprivate var lastChange: Int64 { max(createdAt, endedAt ?? 0, members.map(\.updatedAt).max() ?? 0) }
 }

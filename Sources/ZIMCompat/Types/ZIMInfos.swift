@@ -73,8 +73,8 @@ public final class ZIMCallingInvitationSentInfo: NSObject {
 public final class ZIMCallJoinSentInfo: NSObject {
     /// The call's data.
     public var extendedData = ""
-    /// When the call was created: milliseconds since the Unix epoch by the service's clock, like all times; 0 for an
-    /// event that has not happened.
+    /// The creation time of the call: milliseconds since the Unix epoch by the service's clock, like all times; 0 for
+    /// an event that has not happened.
     public var createTime: Int64 = 0
     public var joinTime: Int64 = 0
     public var callUserList: [ZIMCallUserInfo] = []
@@ -85,7 +85,7 @@ public final class ZIMCallJoinSentInfo: NSObject {
 #endif
 public final class ZIMCallQuitSentInfo: NSObject {
     public var createTime: Int64 = 0
-    /// When the first invitee accepted.
+    /// The time at which the first invitee accepted.
     public var acceptTime: Int64 = 0
     public var quitTime: Int64 = 0
 }
@@ -95,7 +95,7 @@ public final class ZIMCallQuitSentInfo: NSObject {
 #endif
 public final class ZIMCallEndedSentInfo: NSObject {
     public var createTime: Int64 = 0
-    /// When the first invitee accepted.
+    /// The time at which the first invitee accepted.
     public var acceptTime: Int64 = 0
     public var endTime: Int64 = 0
 }
