@@ -12,7 +12,7 @@ package struct BrokerAuth {
         /// The token ends in a minute: the broker must tell the device.
         case tokenWillExpire(clientID: String, topic: String, expiresAt: Int64)
         /// The connection has no rights any more. The broker must tell a device the reason on the device's topic. The
-        /// disconnect follows after a time for reading the message.
+        /// disconnect follows later, so that the device can read the message.
         case ended(clientID: String, topic: String?, DisconnectReason)
         /// The connection is to be closed.
         case disconnect(clientID: String, ConnectionID, DisconnectReason)

@@ -21,7 +21,8 @@ struct Publishing {
     /// The number of messages beyond the limit since the bucket was last full.
     private(set) var excess = 0
 
-    /// Counts a message. Returns false for a message beyond the limit.
+    /// Takes a message's share from the limit. Returns false, and counts the message as excess, when the message is
+    /// beyond the limit.
     mutating func admit(_ limit: PublishLimit, now: Int64) -> Bool {
         let cost = 1_000_000 / Int64(limit.rate)
         let size = TokenBucket.Size(room: cost * Int64(limit.burst))

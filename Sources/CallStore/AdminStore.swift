@@ -167,8 +167,8 @@ package protocol AdminStore: UserStore {
     /// only when its entry is written.
     func add(_ entry: AuditEntry, keeping most: Int) async throws(StoreError)
 
-    /// Returns entries behind `place`, which is the `next` of an earlier page, or nil for the newest. A place that this
-    /// store never gave reads from the newest.
+    /// Returns entries behind `place`, which is the `next` of an earlier page, or nil for the newest. For a `place`
+    /// that this store never returned, the page begins with the newest entry.
     func audit(after place: String?, limit: Int) async throws(StoreError) -> AuditPage
 }
 

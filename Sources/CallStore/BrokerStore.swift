@@ -28,7 +28,7 @@ package struct DevicePage: Equatable, Sendable {
     }
 }
 
-/// When a process that does not report reads the sightings again.
+/// The times at which a process that makes no reports reads the sightings again.
 package struct SightingsLook {
     private static let interval: Milliseconds = 1_000
     private var next = Milliseconds.min

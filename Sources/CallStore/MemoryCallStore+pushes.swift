@@ -1,7 +1,8 @@
 import CallCore
 import SignalingProtocol
 
-/// Pushes in memory, directly by the models of the rules.
+/// The push queue and the registrations in memory. The data are the models of the stores' rules (`PushQueue`,
+/// `Registrations` and others).
 extension MemoryCallStore: PushStore {
     package func pushPolicy() -> KeptPushPolicy? {
         contents.pushPolicy.map { KeptPushPolicy($0, until: contents.pushProcesses.until) }

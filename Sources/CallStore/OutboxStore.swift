@@ -52,7 +52,7 @@ package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
         _ endpoint: EndpointName, since: Milliseconds, limit: Int
     ) async throws(StoreError) -> [DeadLetter]
 
-    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of letters that
+    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of dead letters that
     /// existed.
     func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int
 }

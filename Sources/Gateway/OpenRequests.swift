@@ -31,7 +31,7 @@ struct OpenRequests {
     private struct Pending {
         let asker: Asker
         let request: RelayedRequest
-        /// By the boot clock.
+        /// The time at which the client's wait ends, by the boot clock.
         let end: Int64
         var nextSend: Int64
         var attempts = 0
@@ -55,7 +55,7 @@ struct OpenRequests {
     private(set) var nextLook = Int64.max
     /// Whether requests can be sent, and responses come in.
     private var isListening = false
-    /// When a request without a response was first sent since the broker's last message.
+    /// The time at which a request without a response was first sent since the broker's last message.
     private var silentSince: Int64?
     /// The number of brokers that were left since the last message because they delivered nothing.
     private var silentBrokers = 0

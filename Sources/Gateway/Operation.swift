@@ -33,7 +33,7 @@ enum Operation {
 
 /// A request of the protocol on behalf of a device.
 struct RelayedRequest {
-    /// How the service's response becomes an HTTP response.
+    /// The way in which the service's response becomes an HTTP response.
     enum Answer {
         /// 201 with the call's location; 200 when the call was made by an earlier request.
         case created

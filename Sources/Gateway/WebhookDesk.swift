@@ -78,7 +78,8 @@ struct WebhookDesk {
         if let webhookID {
             let isAll = wanted.count <= AdminBounds.replayed
             wanted = wanted.filter { $0.webhookID == webhookID }
-            // Whoever names the time of the letter as well spares the store the search among all.
+            // A request that also names the time of the dead letter, as `since`, spares the store this search among
+            // all.
             if wanted.isEmpty, !isAll {
                 wanted = try await store.deadLetters(endpoint.name, since: since, limit: AdminBounds.searched)
                     .filter { $0.webhookID == webhookID }
@@ -99,9 +100,9 @@ struct WebhookDesk {
 }
 
 /// A place in the list of an endpoint's dead letters, which is sorted by time. The place is a time, and the number of
-/// letters of that time before the place.
+/// dead letters of that time before the place.
 private struct DeadLetterPlace {
-    /// More letters of one millisecond are not counted.
+    /// The bound on dead letters of one millisecond that a place counts.
     private static let mostSeen = 10_000
 
     let since: Milliseconds
@@ -112,7 +113,7 @@ private struct DeadLetterPlace {
         self.seen = seen
     }
 
-    /// A text that no place has reads from the first letter.
+    /// Reads a place. A text that is no place stands for the first dead letter.
     init(_ text: String?) {
         let parts = (text ?? "").split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let since = Int64(parts[0]), let seen = Int(parts[1]), since >= 0,

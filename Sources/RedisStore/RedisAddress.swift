@@ -79,7 +79,7 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
 
 /// The sentinels of a master.
 package struct RedisSentinels: Sendable, Equatable, CustomStringConvertible {
-    /// At least one; each stands once.
+    /// The sentinels, at least one, without repetition.
     package let servers: [RedisAddress.Server]
     /// The sentinels' name for the master.
     package let master: String

@@ -46,7 +46,8 @@ extension RedisCallStore {
         return try await session.run(pipeline)[0].value().map { Array($0) } ?? []
     }
 
-    /// Sightings that make no sense are forgotten: the next reports make new ones.
+    /// Reads stored sightings. Sightings that cannot be read are forgotten, because the next reports make new
+    /// sightings.
     private func sightings(_ stored: [UInt8]) -> BrokerSightings {
         BrokerSightings(String(decoding: stored, as: UTF8.self)) ?? BrokerSightings()
     }

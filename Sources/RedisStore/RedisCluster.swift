@@ -89,7 +89,8 @@ final class RedisCluster: RedisLink {
     /// The masters, for the next link.
     var masters: [RedisAddress.Server] { map.masters }
 
-    /// Asks some servers for the map of the slots. The map of the server with the latest epoch counts.
+    /// Asks some servers for the map of the slots. Returns the map of the server with the highest
+    /// `cluster_current_epoch`.
     private static func latestMap(
         _ address: RedisAddress, _ known: [RedisAddress.Server], _ timeout: Int
     ) throws(StoreError) -> RedisClusterMap {

@@ -5,13 +5,13 @@ final class RedisClusterRun {
     let pipeline: RedisPipeline
     let exchange: RedisExchange
     var replies: [RedisReply?]
-    /// The begin of the stage that is under way, and the begin of the next stage.
+    /// The places, in the pipeline, of the commands of the stage that is under way.
     var stage: Range<Int>
     /// The number of batches without their replies.
     var open = 0
     /// The commands that must be sent again, in order, and the server for a command that another server may take.
     var again: [(place: Int, asking: RedisAddress.Server?)] = []
-    /// How often commands of the stage were sent again.
+    /// The number of times that commands of the stage were sent again.
     var rounds = 0
     /// Whether some commands must not be sent again at once.
     var pauses = false

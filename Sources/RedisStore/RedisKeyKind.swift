@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// How a key of a deployment is backed up (docs/redis.md, Keys).
+/// The way in which a key of a deployment is backed up (docs/redis.md, Keys).
 enum RedisKeyKind: Equatable {
     /// A record, which is read together with its entries in the due index, the push queue and the outboxes.
     case record(RecordID)

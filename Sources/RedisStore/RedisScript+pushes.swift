@@ -100,7 +100,7 @@ extension RedisScript {
         return gone
         """
 
-    /// An owner's entry holds the owner, and the begin of each of its registrations.
+    /// An owner's entry holds the owner, and the beginning of each of its registrations.
     static let ownBody = """
         local ended = {}
         local former = redis.call('HGET', KEYS[1], 'owner')

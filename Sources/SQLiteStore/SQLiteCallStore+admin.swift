@@ -80,7 +80,7 @@ extension SQLiteCallStore: AdminStore {
             try database.run("INSERT INTO audit(time, entry) VALUES(?,?)", .integer(entry.time), .blob(entry.encoded()))
             let newest = database.lastNumber
             try database.run("DELETE FROM audit WHERE number<=?", .integer(newest - Int64(most)))
-            // Entries are written in the order of their times, but for a clock that was set.
+            // The lowest numbers have the oldest entries, unless a clock was set.
             try database.run(
                 "DELETE FROM audit WHERE time<? AND number IN (SELECT number FROM audit ORDER BY number LIMIT 256)",
                 .integer(oldest))

@@ -22,7 +22,7 @@ extension SQLiteCallStore {
         if tables.first == 1 { sightings = try storedSightings() }
     }
 
-    /// Sightings that make no sense are forgotten: the next reports make new ones.
+    /// Sightings that cannot be read are forgotten, because the next reports make new sightings.
     private func storedSightings() throws(StoreError) -> BrokerSightings {
         try database.query("SELECT sightings FROM brokers") { BrokerSightings($0.text(0)) }.first ?? BrokerSightings()
     }

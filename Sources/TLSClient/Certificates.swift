@@ -32,13 +32,14 @@ package func certificateEnd(ofFile path: String) -> Int64? {
     return firstEnd(file)
 }
 
-/// Returns the same of certificates in PEM.
+/// Returns the earliest end of the certificates in a PEM text, in Unix seconds; nil when the text holds no certificate
+/// that can be read.
 package func certificateEnd(of text: String) -> Int64? {
     var text = text
     return text.withUTF8 { bytes in BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)).flatMap(firstEnd) }
 }
 
-/// Returns the first end of the certificates in `file`, and frees `file`.
+/// Returns the earliest end of the certificates in `file`, and frees `file`.
 private func firstEnd(_ file: OpaquePointer) -> Int64? {
     defer { BIO_free(file) }
     var first: Int64?

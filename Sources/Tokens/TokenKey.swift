@@ -37,8 +37,8 @@ package struct TokenKey: Sendable {
 }
 
 extension TokenKey {
-    /// Reads a key. Returns nil for a key that is not for signatures. Throws for a key that is damaged, of another
-    /// kind, or for an unknown algorithm. A set may contain such keys; they are skipped (RFC 7517, section 5).
+    /// Reads a JSON Web Key. Returns nil for a key that is not for signatures. Throws for a key that is damaged, of
+    /// another kind, or for an unknown algorithm. A set may contain such keys; they are skipped (RFC 7517, section 5).
     init?(_ json: JSONObject) throws(TokenError) {
         guard json["use"].map({ $0.string == "sig" }) ?? true else { return nil }
         let algorithm = try Self.algorithm(json)

@@ -24,7 +24,7 @@ static inline int bellwire_tls_prepare(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
 }
-/// When a certificate ends, in Unix seconds; -1 when its end cannot be read.
+/// Returns the end of a certificate's validity, in Unix seconds; -1 when this time cannot be read.
 static inline long long bellwire_certificate_end(const X509 *certificate) {
     struct tm end;
     if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return -1;

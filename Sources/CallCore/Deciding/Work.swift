@@ -115,7 +115,7 @@ package struct ReceivedSignal {
     var key: RequestKey { RequestKey(device: device, requestID: id ?? RequestID("-")!) }
 }
 
-/// The events of a call or peer message, in the order of their arrival.
+/// The queued events of a call (`CallEvent`) or of a peer message (`MessageEvent`), in the order of their arrival.
 package struct Work<ID: Hashable, Event> {
     package let id: ID
     package var events: [Event]

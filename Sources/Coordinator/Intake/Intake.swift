@@ -13,7 +13,7 @@ struct Intake {
     private let now: Milliseconds?
     /// The users whose devices are not served.
     private let disabled: Set<UserID>
-    /// When the messages were read, by the boot clock, in microseconds.
+    /// The time at which the messages were read, by the boot clock, in microseconds.
     private let readAt: Int64
     private(set) var contents: [(content: RequestContent, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []

@@ -7,7 +7,7 @@ import SignalingProtocol
 struct LastHeard {
     private struct Entry {
         var broker: BrokerIndex
-        /// When the device was last reminded of its presence.
+        /// The time at which the device was last reminded of its presence.
         var reminded = Milliseconds.min / 2
     }
 

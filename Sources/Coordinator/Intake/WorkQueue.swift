@@ -189,7 +189,8 @@ struct WorkQueue {
         guard !late.isEmpty else { return taken }
         waiting = waiting.filter { !isLate($0) }
         for next in late { take(next, into: &taken) }
-        // The requests parked behind these came later, and may be late as well.
+        // A late request may have parked requests of the same sender behind it. The parked requests came later, but may
+        // also have waited for too long.
         for next in late where next.sender.waiting == 0 {
             while next.sender.parkedCount > 0, isLate(next.sender.parked[next.sender.firstParked]) {
                 next.sender.waiting += 1

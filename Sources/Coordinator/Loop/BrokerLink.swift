@@ -43,9 +43,10 @@ final class BrokerLink {
     /// Ends the wait of the loop when a connection was made.
     private let wakeUp: WakeUp
     private var lastReceived: Int64 = 0
-    /// When a message last had QoS 1, by the boot clock, in milliseconds.
+    /// The time at which a message was last sent with QoS 1, by the boot clock, in milliseconds.
     private var lastAcknowledged = Int64.min / 2
-    /// When the last canary was sent, by the boot clock, in microseconds; nil when the canary has come back.
+    /// The time at which the last canary was sent, by the boot clock, in microseconds; nil when the canary has come
+    /// back.
     private var canarySent: Int64?
 
     init(

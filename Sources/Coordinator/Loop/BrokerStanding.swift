@@ -50,14 +50,14 @@ struct BrokerStanding {
     private(set) var state = BrokerState.offline(until: 0)
     private var backoff = StandingBounds.backoff.lowerBound
     private let random: (ClosedRange<Int64>) -> Int64
-    /// When the next canary is due, while in the share group.
+    /// The time at which the next canary is due, while the coordinator is in the share group.
     private var nextCanary = Int64.max
     /// The number of canaries that were published since the broker has delivered a message.
     private var missedCanaries = 0
     /// Whether the broker has ever delivered a canary. A broker that refuses the canaries is not judged by them; a broker
     /// that has delivered one is, on each later connection too.
     private var hasCanary = false
-    /// When the broker last delivered a message.
+    /// The time at which the broker last delivered a message.
     private var lastHeard = Int64.min / 2
 
     init(_ broker: BrokerIndex, _ random: @escaping (ClosedRange<Int64>) -> Int64) {
@@ -72,8 +72,8 @@ struct BrokerStanding {
     /// Whether the broker has taken canaries and delivered no message for some time.
     var isSuspected: Bool { isListening && hasCanary && missedCanaries >= StandingBounds.missedSuspected }
 
-    /// When the broker last showed that it delivers messages. A broker that refuses the canaries shows it by the
-    /// subscriptions that it holds.
+    /// The last time at which the broker showed that the broker delivers messages. For a broker that refuses canaries,
+    /// the subscriptions that the broker holds show this.
     func lastHeard(_ now: Int64) -> Int64 { isListening && !hasCanary ? now : lastHeard }
 
     var status: BrokerStatus {

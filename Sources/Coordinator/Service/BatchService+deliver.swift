@@ -171,8 +171,8 @@ extension Reply {
 }
 
 extension Decision {
-    /// When the request was read that rings users, by the boot clock, in microseconds; nil when no request of the
-    /// decision rings users.
+    /// The time at which the coordinator read the request that rings users, by the boot clock, in microseconds; nil
+    /// when no request of the decision rings users.
     fileprivate var ringsSince: Int64? {
         for reply in replies {
             guard case .response(_, .success) = reply.content, let origin = reply.path.origin,

@@ -4,8 +4,8 @@ import SignalingProtocol
 
 /// Reads and repairs users' lists of live calls. A list may name calls that were never committed.
 extension BatchService {
-    /// Returns the users' live calls, the newest first. From a list with `limit` entries, entries without a call are
-    /// removed first, since such entries take the places of live calls.
+    /// Returns the users' live calls, the newest first. When a list is full, with `limit` entries, the method removes
+    /// the entries without a call and reads the list again, since such entries take the places of live calls.
     func liveCalls(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
         let lists = users.map { CallList.live(of: $0, limit: limit) }
         var calls = try await store.read(lists.map(Query.calls)).map(\.calls)

@@ -13,7 +13,7 @@ final class BatchService {
     let context: ServiceContext
     /// The store's time, in milliseconds, read before the decisions of each part.
     private(set) var now: Milliseconds = 0
-    /// When `now` was read, by the clock of `stopwatch`; 0 when nobody sends timelines on.
+    /// The time at which `now` was read, by the clock of `stopwatch`; 0 when no worker sends timelines on.
     private(set) var nowReadAt: Int64 = 0
     /// The messages that wait for `flush` or `takeOutbound`.
     private(set) var outbound: [OutboundMessage] = []

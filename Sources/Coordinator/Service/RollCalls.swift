@@ -9,7 +9,7 @@ import SignalingProtocol
 struct RollCalls {
     struct RollCall {
         let name: BrokerReport.RollCallName
-        /// When the broker was last heard, by the store's time.
+        /// The store time at which a coordinator last heard the broker.
         let seen: Milliseconds
         /// The place behind the devices that are done; nil at the beginning.
         var place: String?

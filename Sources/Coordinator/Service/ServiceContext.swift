@@ -23,7 +23,7 @@ final class ServiceContext {
     var liveCounts: LiveCounts?
     /// The users whom administrators have disabled, as read at most some seconds ago; nil until they were read.
     var disabledUsers: Set<UserID>?
-    /// When the disabled users were read last, by the clock of `stopwatch`.
+    /// The time at which the disabled users were last read, by the clock of `stopwatch`.
     var disabledUsersReadAt: Int64 = 0
     /// The disabled users who are still to be signed out.
     var usersToKeepOut: Set<UserID> = []

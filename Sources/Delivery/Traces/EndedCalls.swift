@@ -41,7 +41,7 @@ package final class EndedCalls: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.calls.isEmpty } }
 
-    /// When the first of the calls is due; nil without a call.
+    /// The time at which the first of the calls is due; nil without a call.
     var nextDue: Int64? { state.withLock { $0.calls.first?.due } }
 
     /// Takes out calls that are due, in the order in which they were added.

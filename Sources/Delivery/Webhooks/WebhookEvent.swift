@@ -6,7 +6,7 @@ package struct WebhookEvent: Equatable, Sendable {
     /// The header `webhook-id`: unique for each event, and unchanged when the event is sent again. At most 256 bytes of
     /// `A-Z a-z 0-9 _ - ~`; the specification forbids dots, because dots separate the signed parts.
     package let id: String
-    /// When the event happened, by the service's clock; for a call the time of the revision.
+    /// The time of the event, by the service's clock; for a call the creation time of the revision.
     package let time: Milliseconds
     /// A JSON object.
     package let data: [UInt8]

@@ -1,7 +1,8 @@
 import CallCore
 import SignalingProtocol
 
-/// A call that the worker has taken from the push queue.
+/// A call that the worker has taken from the push queue. A look is the worker's reading of the call's facts and its
+/// decision on the call's pushes (`Pusher.look(at:)`).
 final class LeasedCall {
     /// The bound of the call's pushes that are under way or waiting at the same time; further pushes follow later.
     static let mostPending = 256
@@ -19,11 +20,11 @@ final class LeasedCall {
     var gone: [PushRegistration] = []
     /// The state of each push, as last read or about to be written.
     private var states: [PushRegistration.Key: PushState] = [:]
-    /// The time of the next look that no event causes, by the store's clock.
+    /// The time at which the call needs a look even if no event comes, by the store's clock.
     var due: Milliseconds?
     var isLooking = false
     var isSettling = false
-    /// Whether the call was hinted at since the present look began.
+    /// Whether the worker got a hint of the call since the present look began.
     var isHinted = false
     /// Whether more pushes were due than may be tried at the same time.
     var hasMore = false

@@ -9,7 +9,7 @@ enum LeasedWorkerBounds {
     /// The pause after the store failed to do an operation, before the operation is repeated.
     static let pause: Int64 = 100
     static let hints = 4_096
-    /// The bound of the hints that one step of the store follows.
+    /// The bound of the hints that the worker follows in one step of the store.
     static let hintsInOneStep = 256
 }
 
@@ -31,7 +31,8 @@ final class LeasedWorkerState<Hint, Settlement> {
     /// The store's time minus `now`, at the last known moment.
     var storeClock: Milliseconds?
 
-    /// The hints of other threads and of the service that the worker has not followed yet.
+    /// The hints that the worker has not followed yet. A hint names work that may be due, such as a record that this
+    /// process has just committed. The worker claims this work without waiting for its next search.
     var hints: [Hint] = []
     fileprivate var isFollowingHints = false
     var settlements: [Settlement] = []

@@ -30,14 +30,15 @@ package struct PusherSettings: Sendable {
 
 /// The bounds of `Pusher`. Times are in milliseconds.
 enum PushBounds {
-    /// The interval of the searches for due calls of all processes; commits of this process are known at once.
+    /// The interval at which the worker searches the push queue for due calls. The searches find the commits of all
+    /// processes; the worker hears of this process's own commits at once.
     static let search: Int64 = 500
-    /// The interval of the looks at a call with a push under way, so that a push that stops another device's
-    /// ringing need not wait for the response.
+    /// The interval between two looks (`LeasedCall`) at a call with a push under way, so that a push that stops another
+    /// device's ringing need not wait for the response.
     static let look: Int64 = 250
     /// A call whose next attempt is further away is released until then.
     static let patience: Int64 = 1_000
-    /// How long facts count, from the begin of their reading until a push leaves.
+    /// The longest age of the facts for a push that leaves, from the beginning of their reading.
     static let freshness: Int64 = 100
     /// The bound of held calls.
     static let held = 512
@@ -100,7 +101,7 @@ package final class Pusher: LeasedWorker {
     package let report = PushReport()
     /// Hears of a push that was refused or that failed: at most one a minute of each platform.
     package var onNews: (PushNews) -> Void = { _ in }
-    /// When `onNews` may hear of a platform again.
+    /// The time at which `onNews` may hear of a platform again.
     var nextNews: [PushPlatform: Int64] = [:]
 
     /// - Parameters:

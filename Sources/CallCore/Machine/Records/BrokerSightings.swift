@@ -3,13 +3,14 @@ import SignalingProtocol
 /// A broker, as the coordinators of a deployment with several brokers know it together (docs/protocol.md, section 1).
 package struct BrokerSighting: Equatable, Sendable {
     package let name: BrokerName
-    /// When a coordinator last got a message from the broker, by the store's time. Time in which no coordinator listened
-    /// anywhere is added.
+    /// The store time at which a coordinator last got a message from the broker. A period in which no coordinator
+    /// listened to any broker is added.
     package var seen: Milliseconds
     /// The number of the epoch. An epoch begins when the broker is back after it was away.
     package var epoch = 1
-    /// The begin of the epoch, shortly after the last message of the former epoch; 0 in the first epoch. Between the two
-    /// the broker was not heard. A device whose last sign of life is older is not online before it is heard again.
+    /// The beginning of the epoch, shortly after the last message of the former epoch; 0 in the first epoch. Between
+    /// the two the broker was not heard. A device whose last sign of life is older is not online before it is heard
+    /// again.
     package var since: Milliseconds = 0
     /// Whether no coordinator hears the broker.
     package var isAway = false

@@ -27,7 +27,7 @@ package struct Commit: Sendable {
     package var settled: [Outstanding] = []
     /// Whether the call was live before this commit and is not live afterwards.
     package var hasJustEnded = false
-    /// How the commit changes what is counted of live calls; nil when nothing changes.
+    /// The change of the counts of live calls and invitations; nil when no count changes.
     package var liveChange: LiveChange?
     /// The outbox entries that the commit causes, written with the record.
     package var outboxEntries: OutboxEntries?

@@ -8,7 +8,7 @@ package struct DeviceSession: Sendable, Equatable {
     package let id: String
     /// The broker of the session's connection; nil in a deployment with a single broker.
     package let broker: BrokerName?
-    /// When a coordinator received the message of the session, by the store's time; nil when unknown.
+    /// The store time at which a coordinator received the presence message of the session; nil when unknown.
     package var received: Milliseconds?
 
     package init(_ device: DeviceAddress, id: String, broker: BrokerName? = nil, received: Milliseconds? = nil) {

@@ -286,7 +286,7 @@ package struct Outbox: Equatable, Sendable {
         return entry
     }
 
-    // MARK: BuriedEntry letters
+    // MARK: Dead letters
 
     /// Returns dead letters whose revisions were made at `since` or later, the earliest first.
     package func deadLetters(_ name: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
@@ -297,7 +297,7 @@ package struct Outbox: Equatable, Sendable {
             }
     }
 
-    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of letters that
+    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of dead letters that
     /// existed.
     package mutating func replay(_ letters: [DeadLetter], of name: EndpointName, now: Milliseconds) -> Int {
         var count = 0

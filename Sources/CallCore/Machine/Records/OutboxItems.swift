@@ -114,8 +114,8 @@ package struct KeptEndpoint: Sendable, Equatable {
     /// The result of the last stored attempt, for operators: "HTTP 401", or the reason that the endpoint gave no
     /// response. Nil before the first stored attempt.
     package var lastAttempt: String?
-    /// Whether the endpoint wants any event of calls. `wantsMessages` says the same of peer messages. The worker finds
-    /// out for each event whether the endpoint wants the event.
+    /// Whether the endpoint wants any event of calls. `wantsMessages` is true when the endpoint wants any event of peer
+    /// messages. The worker finds out for each event whether the endpoint wants the event.
     package let wantsCalls: Bool
     package let wantsMessages: Bool
     /// The calls with rooms at a media server; nil for a webhook endpoint.

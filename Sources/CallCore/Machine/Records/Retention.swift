@@ -7,7 +7,7 @@ package enum Retention {
     /// The bound on ended calls in a user's list.
     package static let historyPerUser = 200
     /// The retention of a user's counts of invitations, in milliseconds: longer than the longest invitation.
-    /// `messageList` is the same for the list of messages.
+    /// `messageList` is the retention of a user's list of peer messages: longer than the longest `ttl`.
     package static let outstanding = Milliseconds(Limits.invitationTimeout.upperBound) * 1_000 + 100_000
     package static let messageList = Milliseconds(Limits.messageTTL.upperBound) * 1_000 + 100_000
 }
