@@ -38,13 +38,13 @@ struct FaultMix: Sendable, Equatable {
     var storeFailure = 0
     /// The store runs the operation, and its answer is lost.
     var lostAnswer = 0
-    /// The coordinator dies before or after the operation.
+    /// The coordinator dies before or after the operation on the store.
     var crashAtOperation = 0
-    /// The coordinator stands still before or after the operation, for a short or a long time.
+    /// The coordinator freezes before or after the operation on the store, for a short or a long time.
     var freezeAtOperation = 0
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
-    /// The longest time that an operation at the slowest server of a cluster takes beyond that at the fastest.
+    /// The longest extra time of an operation at the slowest server of a cluster, compared with the fastest server.
     var serverSlowness: Milliseconds = 0
 
     /// The longest time from a commit until its claims are released. No request waits for the release.

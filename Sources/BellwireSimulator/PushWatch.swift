@@ -25,7 +25,7 @@ final class PushWatch {
     private struct Attempts {
         var count = 0
         var first: Milliseconds = 0
-        /// When the push left last, or when its answer came.
+        /// The time at which the push left last, or at which its answer came.
         var last: Milliseconds = 0
         var isOpen = false
         /// Whether the provider has accepted the push, even if its answer is still under way.
@@ -45,7 +45,7 @@ final class PushWatch {
     private var attempts: [CallID: [PushSighting.ID: Attempts]] = [:]
     private var providersIDs: [String: PushSighting.ID] = [:]
     private var limited: Set<PushSighting.ID> = []
-    /// Since when each push has been due without leaving.
+    /// The time since which each push has been due without leaving.
     private var dueSince: [PushSighting.ID: Milliseconds] = [:]
     private var overdue: Set<PushSighting.ID> = []
     /// The pushes for ringing that the device itself has ended.

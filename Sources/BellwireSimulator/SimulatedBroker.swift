@@ -84,11 +84,11 @@ final class SimulatedBroker {
     private var sessions: [ByteString: Session] = [:]
     private var retained: [(topic: String, payload: [UInt8])] = []
     private(set) var isUp = true
-    /// Until when the broker stands still: its connections stay, and no message moves.
+    /// The time until which the broker is frozen: its connections stay, and no message moves.
     private(set) var frozenUntil: Milliseconds = 0
-    /// Until when the broker takes messages and delivers none.
+    /// The time until which the broker takes messages and delivers none.
     private var silentUntil: Milliseconds = 0
-    /// Until when each client, by its id, cannot reach this broker.
+    /// The time until which each client, by its id, cannot reach this broker.
     private var unreachable: [String: Milliseconds] = [:]
     private var turn = 0
     /// The place in the deployment's list of brokers.

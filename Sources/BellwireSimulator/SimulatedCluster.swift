@@ -6,7 +6,7 @@ import SignalingProtocol
 struct SimulatedCluster {
     /// The number of servers, at least 2.
     let servers: Int
-    /// The longest time that an operation at the slowest server takes beyond that at the fastest, in milliseconds.
+    /// The longest extra time of an operation at the slowest server, compared with the fastest server, in milliseconds.
     let slowness: Milliseconds
     /// The servers that are away, until a replica takes over.
     private(set) var away: Set<Int> = []
@@ -48,7 +48,7 @@ struct SimulatedCluster {
 
     private func server(ofTag tag: String) -> Int { Int(stableHash(tag.utf8) % UInt64(servers)) }
 
-    /// The longest time that an operation at this server takes beyond that at the fastest server.
+    /// Returns the longest extra time of an operation at this server, compared with the fastest server.
     func delay(at server: Int) -> Milliseconds { slowness * Milliseconds(server) / Milliseconds(servers - 1) }
 
     mutating func leave(_ server: Int) { away.insert(server) }

@@ -29,7 +29,7 @@ final class SimulatedDevice: BrokerClient {
     private(set) var isWelcome = false
     /// Whether the user declined by the button of a notification, and the response is still missing.
     private var isDeclining = false
-    /// When the device was welcomed on this connection, by the service's clock.
+    /// The time of the welcome on this connection, by the service's clock.
     private(set) var welcomeSince: Milliseconds = 0
     private var lastWelcome: Milliseconds = 0
     /// Whether the broker keeps messages while this device is away.

@@ -131,7 +131,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
 
     var time: Milliseconds? { isDead || clock.isDoubtful ? nil : clock.now(boot: boot) }
 
-    /// By how many milliseconds the store's time is behind the world's time.
+    /// The lag of the store's time behind the world's time, in milliseconds.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
     /// Reads the clock of the store's machine and the `SharedClock`, as with Redis. Writes the `SharedClock` at

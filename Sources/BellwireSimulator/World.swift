@@ -282,8 +282,8 @@ final class World {
         if !pushes.waiting.isEmpty { violated(.push, nil, nil, "the queue is not empty: \(pushes.waiting)") }
     }
 
-    /// The number of rounds that are left of the wait when every device must have its welcome: 30 s after the last
-    /// fault.
+    /// `settle` waits at most 240 rounds of 500 ms for the world to come to rest. When this number of rounds is left,
+    /// 30 s after the last fault, every device must have its welcome.
     private static let restAtWelcome = 180
 
     private func checkWelcomes() {

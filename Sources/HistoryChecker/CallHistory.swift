@@ -5,7 +5,7 @@ struct CallHistory {
     /// A call at a single revision, as a device first saw the revision.
     struct View {
         let call: CallSnapshot
-        /// When the revision was made, in milliseconds since the Unix epoch.
+        /// The time at which the revision was made, in milliseconds since the Unix epoch.
         var time: Int64
         /// Whether the message named the time. If false, the revision was made at `time` or later.
         let isTimeKnown: Bool
@@ -99,7 +99,8 @@ struct CallHistory {
         return (findings, true)
     }
 
-    /// When the revision before `revision` was made. A disturbance since then may have delayed the call's timers.
+    /// Returns the time at which the revision before `revision` was made. A disturbance since then may have delayed the
+    /// call's timers.
     func previousTime(before revision: Int) -> Int64 {
         views.last { $0.call.revision < revision }?.time ?? latest?.call.createdAt ?? 0
     }

@@ -3,7 +3,7 @@ import SignalingProtocol
 /// A period in which a user was certainly in a particular advanced call.
 struct ActiveSpan {
     let callID: CallID
-    /// When the user entered the call.
+    /// The time at which the user entered the call.
     let from: Int64
     /// The time of the latest revision that still showed the user in the call.
     var to: Int64

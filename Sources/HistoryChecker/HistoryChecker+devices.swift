@@ -5,7 +5,7 @@ struct DeviceHistory {
     struct Ring {
         let revision: Int
         let since: Int64
-        /// When the phone's own countdown stops the ringing.
+        /// The time at which the phone's own countdown stops the ringing.
         let until: Int64
     }
 
@@ -19,16 +19,16 @@ struct DeviceHistory {
     /// Whether the device reconnected to its previous broker session. Messages that the broker kept may then
     /// be older than the device's presence.
     private(set) var isKept = false
-    /// When the device first published `online:true` in this session.
+    /// The time at which the device first published `online:true` in this session.
     var presentedAt: Int64?
-    /// When the device received its welcome in this session.
+    /// The time at which the device received its welcome in this session.
     var onlineSince: Int64?
     /// The highest revision of each call that the device received in this session, by an event or a response.
     var known: [CallID: Known] = [:]
     /// The highest revision of each call that the device received in earlier sessions.
     private var knownBefore: [CallID: Known] = [:]
     var rings: [CallID: Ring] = [:]
-    /// When the device disconnected, for any reason.
+    /// The times at which the device disconnected, for any reason.
     private(set) var departures: [Int64] = []
     private(set) var connectedAt: Int64 = 0
 

@@ -5,8 +5,8 @@ struct Refusal {
     let request: Request
     let device: DeviceAddress
     let error: SignalingError
-    /// When the request was first sent (`from`) and when the refusal arrived (`to`): the service decided between the
-    /// two.
+    /// The times at which the request was first sent (`from`) and the refusal arrived (`to`): the service decided
+    /// between these times.
     let from: Int64
     let to: Int64
 }

@@ -9,7 +9,7 @@ struct RequestHistory {
     var responses = 0
     /// The first `ok` response, and its arrival.
     var success: (outcome: Response.Success, at: Int64)?
-    /// When responses arrived, including refusals.
+    /// The times at which responses arrived, including refusals.
     var answers: [Int64] = []
     /// Whether the latest response was final, or an earlier response was `ok` with a call. Temporary errors are not
     /// final.

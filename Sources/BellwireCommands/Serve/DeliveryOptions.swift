@@ -30,7 +30,7 @@ enum DeliveryOptions {
         try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
     }
 
-    /// Returns the same for the object of a settings file that has `option`.
+    /// Returns `--deliver`, as read from the object of a settings file that has `option`.
     static func delivers(_ arguments: Arguments, besides option: String) throws(UsageError) -> Bool {
         try delivers(arguments.narrowed(to: option))
     }

@@ -26,7 +26,8 @@ struct DeliveryStore<Store> {
     let inOneStep: Int
 
     /// `coordinators`: the coordinator's store; nil in a process without a coordinator. `another`: opens the same store
-    /// again, for a thread. `delivering`: returns nil for a store without the operations.
+    /// again, for a thread. `delivering`: returns the store as a `Store`; nil for a store without the operations of
+    /// `Store`.
     init(
         _ kind: DeliveryKind, beside coordinators: (any CallStore)?, another: () throws -> any CallStore,
         _ delivering: (any CallStore) -> Store?

@@ -3,8 +3,9 @@ import Support
 import TLSClient
 import Tokens
 
-/// When certificates and this process's own token end, in the Prometheus text format. Files are read again for each
-/// page, since an operator replaces them while the process runs; a gateway's own certificate is the certificate in use.
+/// The times at which certificates and this process's own token end, in the Prometheus text format. Files are read
+/// again for each page, since an operator replaces them while the process runs; a gateway's own certificate is the
+/// certificate in use.
 struct ExpiryMetrics: Sendable {
     /// The options that name files of certificates, with these files.
     let files: [(option: String, path: String)]

@@ -50,7 +50,7 @@ enum ProcessMetrics {
 
     private static var ticks: Int { sysconf(Int32(_SC_CLK_TCK)) }
 
-    /// When the machine was started, in Unix time.
+    /// The time at which the machine was started, in Unix time.
     private static var bootTime: Double? {
         contents(of: "/proc/stat")?.split(separator: "\n").first { $0.hasPrefix("btime ") }
             .flatMap { Double($0.dropFirst("btime ".count)) }

@@ -8,9 +8,9 @@ struct ProcessSample {
     let url: String
     /// The boot clock when the reading began, in milliseconds.
     let at: Int64
-    /// Why the process cannot be read; nil when it can.
+    /// The reason why the process cannot be read; nil for a process that was read.
     var unreachable: String?
-    /// Why the process serves nothing; nil when it is ready.
+    /// The reason why the process serves nothing; nil for a process that is ready.
     var notReady: String?
     /// The pages as they came; empty without an answer.
     var readinessText = ""

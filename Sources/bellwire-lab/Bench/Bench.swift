@@ -10,7 +10,8 @@ struct Bench {
     var coordinators = 1
     /// The number of brokers that the measurement starts.
     var brokers = 1
-    /// Brokers that are there already, and the same as `--broker` names them; none when the measurement starts brokers.
+    /// The brokers that run already, and the text of `--broker` that names these brokers; empty when the measurement
+    /// starts brokers.
     var existing: [BrokerAddress] = []
     var existingList = ""
     /// The duration of all rounds together, in seconds.

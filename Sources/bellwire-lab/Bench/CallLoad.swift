@@ -50,7 +50,8 @@ struct CallLoad: Load {
 
     private let run: String
     private let users: [[User]]
-    /// The end of each place's invite.
+    /// The last part of each place's `call.invite` in JSON, behind the call id: the part that is the same for all calls
+    /// of the place.
     private let invites: [String]
     private var listeners: [String: Listener] = [:]
     private var places: [Place]

@@ -58,7 +58,7 @@ final class LoadGenerator<Work: Load> {
     var work: Work
     private var outcome = LoadOutcome()
     private var outbox: [(topic: String, payload: [UInt8])] = []
-    /// When the exchange of each place began; nil while the place is free.
+    /// The time at which the exchange of each place began; nil while the place is free.
     private var began: [Int64?]
     private var free: [Int] = []
 
