@@ -16,7 +16,7 @@ _SENTENCE_WIDTH = 92
 _SECTION_WIDTH = 17
 _MARKS = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
 _JOURNAL_SHOWN = 80
-"""How many lines of a failed test's journal are shown, from its end."""
+"""The number of lines, from the end of a failed test's journal, that are shown."""
 
 
 def table(tests: list[Test], versions: tuple[Version, ...], results: list[Result]) -> str:

@@ -32,7 +32,7 @@ class Result:
     version: Version
     outcome: Outcome
     reason: str
-    """Why the test failed or was skipped."""
+    """The reason for which the test failed or was skipped."""
     journal: list[str]
     """The messages that the devices of a failed test sent and received, in order."""
     ms: float

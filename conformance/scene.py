@@ -18,7 +18,7 @@ class Role:
 
     device: str
     reason: str | None
-    """How the device differs from the SDK's machine; None for a device that is the machine."""
+    """The difference between the device and the SDK's machine; None for a device that is the machine."""
 
 
 class Scene:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BOTH: tuple[Version, ...] = ("5", "3.1.1")
 MQTT5: tuple[Version, ...] = ("5",)
-"""For features that MQTT 3.1.1 does not have: Correlation Data, Message Expiry."""
+"""The versions of a test that needs features that MQTT 3.1.1 does not have: Correlation Data, Message Expiry."""
 
 Waits = Callable[[Timings], float] | float
 """The seconds for which a test waits for timers of the service. Tests with long waits get threads of their own, first

@@ -27,7 +27,7 @@ _LONGEST_PAUSE_MS = 2000
 the rate."""
 
 QUIET = 0.5
-"""For how many seconds no message may come, when a test asserts the absence of a message."""
+"""The number of seconds in which no message may come, when a test asserts the absence of a message."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..suite import MQTT5, sentence
 from .steps import new_id, ring, talk
 
 TOLERANCE = 1.0
-"""By how many seconds a resend may be early or late at a device, since other tests keep the service busy."""
+"""The tolerance for a resend that is early or late at a device, in seconds, since other tests keep the service busy."""
 
 # Acks
 

@@ -12,9 +12,9 @@ from ..suite import require, sentence, skip
 from .steps import new_id, ring, talk, wait_offline
 
 WRITTEN_SECONDS = 1.0
-"""How many seconds after an action the timeline shows the action, at the latest."""
+"""The latest time at which the timeline shows an action, in seconds after the action."""
 TOLERANCE = 1.0
-"""By how many seconds an entry may be late, since other tests keep the service busy."""
+"""The tolerance for an entry that is late, in seconds, since other tests keep the service busy."""
 
 MOST_ENTRIES = 200
 

@@ -14,7 +14,7 @@ from .push_steps import register, served
 from .steps import ring, talk
 
 AFTER_SECONDS = 1.0
-"""How many seconds an online device has for its ack."""
+"""The number of seconds that an online device has for its ack."""
 
 
 def _pushes(device: Device, call: str) -> list[dict[str, Any]]:

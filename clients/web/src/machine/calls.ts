@@ -8,8 +8,8 @@ import { type Action, type Countdown, type KnownCall, type State, clamp, deliver
 
 /**
  * The age in milliseconds after which the last news of a call no longer contradicts a welcome. The service resends
- * unacked events for 60 s. When a welcome does not list a call and the last news of the call is older than this, the
- * call is over, and the welcome is not merely older than the news.
+ * unacked events for 60 s. A welcome that does not list a call may be older than the last news of the call. When that
+ * news is older than this age, the welcome is newer, and the call is over.
  */
 const resyncAfter = 90_000;
 /** The longest invitation (section 2), in milliseconds. */

@@ -112,7 +112,7 @@ export function receiptsDue(state: State, now: number): Action[] {
 }
 
 /**
- * Handles the service's answer to a question that `receiptsDue` has sent. No request of the app waits for this answer.
+ * Handles the response to a request that `receiptsDue` has sent again. No request of the app waits for this response.
  */
 export function answeredAgain(state: State, response: Response): Action[] {
   const sent = state.unreceipted.find((each) => each.request.id === response.id);

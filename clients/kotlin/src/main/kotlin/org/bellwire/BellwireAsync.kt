@@ -213,7 +213,7 @@ public class BellwireAsync @JvmOverloads constructor(
 
         public fun log(log: BellwireLog): Builder = apply { this.log = log }
 
-        /** Where listeners run. */
+        /** Sets the executor on which listeners run. */
         public fun executor(executor: Executor): Builder = apply { this.executor = executor }
 
         @Throws(BellwireException::class)

@@ -136,13 +136,13 @@ public class BellwireClient internal constructor(
         var isConnected = CompletableDeferred<Unit>()
     }
 
-    /** Guards the begin and the end of `running`. */
+    /** Guards the beginning and the end of `running`. */
     private val lock = Any()
 
     @Volatile
     private var running: Running? = null
 
-    /** Where calls that their coroutine has given up are ended. */
+    /** Runs the requests that end calls after their coroutine has given up the calls. */
     private val scope = CoroutineScope(SupervisorJob() + Dispatchers.Default)
 
     @Volatile
@@ -195,8 +195,8 @@ public class BellwireClient internal constructor(
     public val calls: List<Call> get() = known.values.toList()
 
     /**
-     * Why the last attempt to connect failed or the last connection ended, as text for people; null before that, and
-     * while the client is connected.
+     * The reason for which the last attempt to connect failed or the last connection ended, as text for people; null
+     * before the first failure, and while the client is connected.
      */
     public val problem: String? get() = lastProblem
 

@@ -82,9 +82,9 @@ public class Call internal constructor(
         get() = isHere || endReason == EndReasons.ANSWERED && isOnThisDevice(snapshot)
 
     /**
-     * Why the call is over for this device, one of `EndReasons` or a text of the app that ended the call; null before the
-     * end. The call's own reason, or this user's last state in a call that goes on (`rejected`, `quit`, `timeout`,
-     * `cancelled`).
+     * The reason for which the call is over for this device, one of `EndReasons` or a text of the app that ended the
+     * call; null before the end. The call's own reason, or this user's last state in a call that goes on (`rejected`,
+     * `quit`, `timeout`, `cancelled`).
      */
     public val endReason: String? get() = over.value
 

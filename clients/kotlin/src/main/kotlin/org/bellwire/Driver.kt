@@ -152,7 +152,7 @@ internal class Driver(
     /** Whether the transport has thrown on this connection. */
     private var hasThrown = false
 
-    /** Where the app's token provider runs, which may block. */
+    /** Runs the app's token provider, which may block. */
     private val scope = CoroutineScope(SupervisorJob() + Dispatchers.IO)
 
     /** The room for messages that wait for the loop, in characters. A transport waits while there is none. */

@@ -153,7 +153,10 @@ internal fun encodeUser(user: String): String = buildString {
     }
 }
 
-/** Returns `user`. Throws `badRequest` when no broker and no service would accept the user id. */
+/**
+ * Checks a user id, and returns the user id. Throws `badRequest` when no broker and no service would accept the user
+ * id.
+ */
 internal fun checkUser(user: String): String {
     val isUser = user.isNotEmpty() && user.toByteArray().size <= 64 && isText(user)
     if (!isUser) throw BellwireException("badRequest", "a user id is 1 to 64 bytes of text")
