@@ -90,7 +90,7 @@ package final class GatewayStatus: Sendable {
     /// The reason why requests cannot be served now; nil when requests can be served.
     package var notReadyReason: String? {
         let snapshot = snapshot
-        if !snapshot.isListening { return "not connected to the broker: \(snapshot.brokerFailure ?? "not yet")" }
+        if !snapshot.isListening { return "not connected to the broker: \(snapshot.brokerFailure ?? "connecting")" }
         guard snapshot.isStoreKnown else { return "the store has not answered yet" }
         return snapshot.storeFailure.map { "the store fails: \($0)" }
     }

@@ -21,7 +21,7 @@ struct DeviceHistory {
     private(set) var isKept = false
     /// The time at which the device first published `online:true` in this session.
     var presentedAt: Int64?
-    /// The time at which the device received its welcome in this session.
+    /// The time of the device's welcome in this session.
     var onlineSince: Int64?
     /// The highest revision of each call that the device received in this session, by an event or a response.
     var known: [CallID: Known] = [:]

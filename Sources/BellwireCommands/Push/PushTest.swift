@@ -79,7 +79,7 @@ struct PushTest {
 
     private func outcome(of registration: PushRegistration, _ number: UInt64) throws -> String {
         guard registration.key.platform != .apnsVoIP else {
-            return "not sent: a push for calls must show a call"
+            return "not sent: iOS requires the app to show a call for each VoIP push"
         }
         let push = OutgoingPush(registration, PushContent(testAt: try now()), invitation: 0)
         let single = SinglePush(providers: providers, sender: sender, end: end, now: now)

@@ -142,7 +142,7 @@ final class BrokerLink {
             } catch {
                 // A broker with a smaller bound on packets: coordinators refuse the users all the same.
                 guard error.kind == .invalid else { throw error }
-                log(.error, "the broker does not take the list of disabled users", ["reason": error.message])
+                log(.error, "cannot send the list of disabled users to the broker", ["reason": error.message])
             }
         }
     }

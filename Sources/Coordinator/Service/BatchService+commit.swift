@@ -85,7 +85,7 @@ extension BatchService {
         if !withEntries.isEmpty { context.onOutboxEntries(withEntries) }
         if !withRooms.isEmpty { context.onRooms(withRooms) }
         if !pushed.isEmpty { context.onPushes(pushed) }
-        if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
+        if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process was frozen, or its clock is wrong") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {
                 context.counters.add(.conflicts)

@@ -28,7 +28,7 @@ extension BatchService {
                 try deciding.decide(work, stored)
             }
             guard case .decided(let decision) = outcome else {
-                throw StoreError(.unsettled, "the queries of a decision on a peer message came to no end")
+                throw StoreError(.unsettled, "a decision on a peer message had more queries than allowed")
             }
             // Later decisions of this batch count this message too.
             if let sender = decision.sender, let recipient = decision.message?.to {

@@ -7,7 +7,8 @@ enum DecidingOutcome<Value: ~Copyable>: ~Copyable {
     case decided(Value)
     /// The decision needs more queries than the batch allows.
     case postponed
-    /// The decision's queries came to no end. The store works all the same, and other requests are served.
+    /// The decision had more queries than allowed (`ServiceBounds.queriesPerDecision`). The store works, and other
+    /// requests are served.
     case unsettled
 }
 
@@ -38,7 +39,7 @@ extension BatchService {
                 return .unsettled
             }
         }
-        context.failed(StoreError(.unsettled, "the queries of a decision came to no end"))
+        context.failed(StoreError(.unsettled, "a decision had more queries than allowed"))
         return .unsettled
     }
 
