@@ -88,9 +88,9 @@ private func onDisconnect(_: Int32, _ event: UnsafeMutableRawPointer?, _ context
 
 private func onTick(_: Int32, _ event: UnsafeMutableRawPointer?, _ context: UnsafeMutableRawPointer?) -> Int32 {
     plugin(context)?.tick()
-    // mosquitto 2.1 sleeps until the next event that it knows of, unless a plugin asks for an earlier tick: tokens would
-    // end late at a broker with little to do. The third word of the event is `next_ms` in 2.1, and `next_ns`, which the
-    // broker does not read, in 2.0.
+    // mosquitto 2.1 sleeps until the next event that it knows of, unless a plugin asks for an earlier tick: tokens
+    // would end late at a broker with little to do. The third word of the event is `next_ms` in 2.1, and `next_ns`,
+    // which the broker does not read, in 2.0.
     event?.storeBytes(of: tickInterval, toByteOffset: 2 * MemoryLayout<Int>.size, as: Int.self)
     return success
 }

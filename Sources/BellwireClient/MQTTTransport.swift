@@ -4,8 +4,8 @@ import MQTTProtocol
 /// Bellwire's own MQTT 5 client as the SDK's transport: TCP, and TLS. Each connection has a thread or queue of its own,
 /// which ends with the connection.
 ///
-/// On Linux the connection is a socket, with TLS by OpenSSL (docs/decisions/0013); on Apple's platforms the connection is
-/// Network.framework's.
+/// On Linux the connection is a socket, with TLS by OpenSSL (docs/decisions/0013); on Apple's platforms the connection
+/// is Network.framework's.
 public struct MQTTTransport: BellwireTransport {
     /// The broker's address. A username in the address replaces the user id as the MQTT username. A password in the
     /// address is used where there is no token.

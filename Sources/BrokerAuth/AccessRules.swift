@@ -71,8 +71,8 @@ struct AccessRules: Equatable, Sendable {
         }
     }
 
-    /// Adds the topics by which coordinators see whether a broker delivers, and send each other messages for the brokers
-    /// that they cannot reach.
+    /// Adds the topics by which coordinators see whether a broker delivers, and send each other messages for the
+    /// brokers that they cannot reach.
     private mutating func addFleet(_ topics: Topics) {
         let own = Pattern(topics.canary(of: ""), isPrefix: true)
         let shared = [Pattern(topics.sharedCanary), Pattern(topics.relay(to: ""), isPrefix: true)]

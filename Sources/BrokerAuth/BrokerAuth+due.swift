@@ -10,8 +10,8 @@ extension BrokerAuth {
     /// lost.
     static let farewell: Int64 = 200
 
-    /// Returns the work that is due at `now`. No work is returned twice. A client is disconnected some time after the client was told
-    /// why the session is over.
+    /// Returns the work that is due at `now`. No work is returned twice. A client is disconnected some time after the
+    /// client was told why the session is over.
     package mutating func takeDue(now: Int64) -> [Due] {
         for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }
         parting.removeAll(keepingCapacity: true)

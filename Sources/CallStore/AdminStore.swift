@@ -163,8 +163,8 @@ package protocol AdminStore: UserStore {
     /// have none although further pages follow.
     func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage
 
-    /// Adds an entry, and removes entries that are too old, and the oldest beyond `most`. An administrator's act follows
-    /// only when its entry is written.
+    /// Adds an entry, and removes entries that are too old, and the oldest beyond `most`. An administrator's act
+    /// follows only when its entry is written.
     func add(_ entry: AuditEntry, keeping most: Int) async throws(StoreError)
 
     /// Returns entries behind `place`, which is the `next` of an earlier page, or nil for the newest. For a `place`

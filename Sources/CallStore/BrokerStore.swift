@@ -10,9 +10,9 @@ package protocol BrokerStore: AnswersLater {
     /// should read the sightings about every second.
     func readSightings() async throws(StoreError)
 
-    /// Returns devices whose presence names the broker and is online, in some order: at least those that were there from
-    /// the first page to the last page. `place` is nil for the first page, or the `next` of the page before. A page has
-    /// about `limit` devices, and may have none although further pages follow.
+    /// Returns devices whose presence names the broker and is online, in some order: at least those that were there
+    /// from the first page to the last page. `place` is nil for the first page, or the `next` of the page before. A
+    /// page has about `limit` devices, and may have none although further pages follow.
     func devices(at broker: BrokerName, after place: String?, limit: Int) async throws(StoreError) -> DevicePage
 }
 

@@ -13,8 +13,8 @@ package final class PushTokens: Sendable {
 
     package init() {}
 
-    /// Sets the token of a platform, in place of an earlier token; an empty token removes the earlier token. `isProduct`
-    /// is false for a build whose tokens are those of Apple's sandbox.
+    /// Sets the token of a platform, in place of an earlier token; an empty token removes the earlier token.
+    /// `isProduct` is false for a build whose tokens are those of Apple's sandbox.
     package func set(_ platform: PushPlatform, _ token: some Sequence<UInt8>, isProduct: Bool) {
         let digits = Array("0123456789abcdef".utf8)
         let text = String(decoding: token.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)

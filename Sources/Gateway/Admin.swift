@@ -17,8 +17,8 @@ enum AdminBounds {
     static let replayedInOneStep = 64
     /// The number of dead letters among which one is searched: as many as an endpoint keeps.
     static let searched = 100_000
-    /// The bytes of an endpoint's events and dead letters beyond which the letters are not read: stores read all letters at
-    /// a time.
+    /// The bytes of an endpoint's events and dead letters beyond which the letters are not read: stores read all
+    /// letters at a time.
     static let letterBytes = 64 << 20
     /// The length of a webhook id, in bytes (`WebhookEvent.id`).
     static let webhookID = 256
@@ -38,8 +38,8 @@ enum AdminAct: Sendable {
     /// Dead letters are sent again: all, one, or those of a time and later.
     case replay(EndpointName, webhookID: String?, since: Milliseconds)
 
-    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it; else
-    /// `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
+    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it;
+    /// else `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
     static func request(toEnd call: CallSnapshot, _ reason: String?, _ id: RequestID) -> RelayedRequest? {
         let present = call.mode == .advanced ? call.members.first { $0.state == .accepted }?.userID : nil
         let pending = call.members.first { $0.state.isPending }

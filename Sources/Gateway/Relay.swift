@@ -14,7 +14,8 @@ struct AskedRequest: Sendable {
 /// (docs/protocol.md, section 1, Backends). Also passes events to the streams of users. A relay belongs to one thread.
 final class Relay {
     struct Settings: Sendable {
-        /// The brokers of the deployment. The relay is connected to a single broker: when the connection is lost, to the next.
+        /// The brokers of the deployment. The relay is connected to a single broker: when the connection is lost, to
+        /// the next.
         var brokers: [BrokerAddress]
         var certificateAuthorityFile: String?
         /// The file is read for each broker connection.

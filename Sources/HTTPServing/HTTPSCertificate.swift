@@ -37,8 +37,8 @@ final class HTTPSCertificate: Sendable {
         let reason: String
     }
 
-    /// The certificate of a connection. The handshake chooses the server's current certificate, and the connection keeps
-    /// that certificate until its end.
+    /// The certificate of a connection. The handshake chooses the server's current certificate, and the connection
+    /// keeps that certificate until its end.
     private struct Session {
         let server: HTTPSCertificate
         var chosen: Loaded?
@@ -46,8 +46,8 @@ final class HTTPSCertificate: Sendable {
 
     private let current: Mutex<Loaded>
 
-    /// The connections of all servers of the process, by the addresses of their GnuTLS sessions: microhttpd asks for the
-    /// certificate of a session, and does not tell which server the session belongs to.
+    /// The connections of all servers of the process, by the addresses of their GnuTLS sessions: microhttpd asks for
+    /// the certificate of a session, and does not tell which server the session belongs to.
     private static let sessions = Mutex<[UInt: Session]>([:])
 
     init(_ tls: HTTPServerSettings.TLS) throws(Problem) {
@@ -63,8 +63,8 @@ final class HTTPSCertificate: Sendable {
         Self.sessions.withLock { $0[session] = Session(server: self) }
     }
 
-    /// Called when microhttpd has freed the connection's session. The thread of another server may have a new session at
-    /// the same address by now, which stays.
+    /// Called when microhttpd has freed the connection's session. The thread of another server may have a new session
+    /// at the same address by now, which stays.
     func closed(_ connection: ConnectionHandle) {
         let session = UInt(bitPattern: bellwire_http_session(connection.pointer))
         Self.sessions.withLock { sessions in
@@ -83,8 +83,8 @@ final class HTTPSCertificate: Sendable {
     }
 }
 
-/// Called by GnuTLS during a handshake. The session's entry keeps what the pointers point to. A C callback is a function,
-/// because a closure would inherit the actor isolation of its context.
+/// Called by GnuTLS during a handshake. The session's entry keeps what the pointers point to. A C callback is a
+/// function, because a closure would inherit the actor isolation of its context.
 func chooseCertificate(
     _ session: gnutls_session_t?, _: UnsafePointer<gnutls_datum_t>?, _: Int32,
     _: UnsafePointer<gnutls_pk_algorithm_t>?, _: Int32,

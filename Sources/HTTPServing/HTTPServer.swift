@@ -80,9 +80,9 @@ package final class HTTPServer: Sendable {
 
     package var counts: HTTPServerCounts { table.counts }
 
-    /// Replaces the certificate of HTTPS at all these servers, for new handshakes; connections that are open keep theirs.
-    /// Returns the reason why the certificate or its key cannot be used, so that the former certificate stays at all of
-    /// them, or nil. Does nothing for plain HTTP.
+    /// Replaces the certificate of HTTPS at all these servers, for new handshakes; connections that are open keep
+    /// theirs. Returns the reason why the certificate or its key cannot be used, so that the former certificate stays
+    /// at all of them, or nil. Does nothing for plain HTTP.
     package static func replaceCertificate(_ tls: HTTPServerSettings.TLS, at servers: [HTTPServer]) -> String? {
         do throws(HTTPSCertificate.Problem) {
             // GnuTLS may use a private key in a single thread at a time, and each server has a thread.

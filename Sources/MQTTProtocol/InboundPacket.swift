@@ -10,8 +10,8 @@ package enum InboundPacket {
     case disconnect(reason: UInt8, text: String?)
 
     /// Returns the first packet of `bytes` and its size in bytes, or nil while the packet has not arrived completely.
-    /// `userProperties` are the names of the user properties to read. Throws when no broker may send such a packet, or for a
-    /// packet of more than `maxBytes` bytes.
+    /// `userProperties` are the names of the user properties to read. Throws when no broker may send such a packet, or
+    /// for a packet of more than `maxBytes` bytes.
     package static func first(
         of bytes: UnsafeBufferPointer<UInt8>, userProperties: [String] = [], maxBytes: Int
     ) throws(MalformedPacket) -> (packet: InboundPacket, size: Int)? {

@@ -4,8 +4,8 @@ import Support
 
 /// The address of Redis (docs/redis-failover.md):
 /// - `redis://[user[:password]@]host[:port][/db]` is a server; `redis://:password@host` has no user.
-/// - `redis-sentinel://[user[:password]@]host[:port],host[:port]/MASTER[/db]` is the master that sentinels name. User and
-///   password are those of the master.
+/// - `redis-sentinel://[user[:password]@]host[:port],host[:port]/MASTER[/db]` is the master that sentinels name. User
+///   and password are those of the master.
 /// - `redis-cluster://[user[:password]@]host[:port],host[:port]` is a Redis Cluster with these servers and others. User
 ///   and password are those of all servers.
 /// - `rediss://…`, `rediss-sentinel://…` and `rediss-cluster://…` are the same with TLS, to the sentinels as well.

@@ -15,8 +15,8 @@ extension RedisCallStore: AdminStore {
         return settings
     }
 
-    /// There is no list of all users: the keys are scanned, a server after the other. A place is the number of the server,
-    /// a dot, and Redis's cursor there.
+    /// There is no list of all users: the keys are scanned, a server after the other. A place is the number of the
+    /// server, a dot, and Redis's cursor there.
     package func online(after place: String?, limit: Int) async throws(StoreError) -> DevicePage {
         let parts = place?.split(separator: ".").map(String.init) ?? []
         var (server, cursor) = (0, "0")
@@ -48,8 +48,8 @@ extension RedisCallStore: AdminStore {
         return DevicePage(found, next: "\(server).\(cursor)")
     }
 
-    /// The due index is scanned, a partition after the other. A place is the number of the partition, a dot, and Redis's
-    /// cursor there.
+    /// The due index is scanned, a partition after the other. A place is the number of the partition, a dot, and
+    /// Redis's cursor there.
     package func callsWithDeadline(after place: String?, limit: Int) async throws(StoreError) -> CallIDPage {
         let parts = place?.split(separator: ".").map(String.init) ?? []
         var (partition, cursor) = (0, "0")

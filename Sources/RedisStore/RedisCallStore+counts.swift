@@ -3,8 +3,8 @@ import CallStore
 import SignalingProtocol
 
 /// The counts of what is live. Each partition has two sorted sets: the live calls with the numbers of their pending
-/// invitations, which a commit writes with the record, and devices that are online with the times of their last signs of
-/// life.
+/// invitations, which a commit writes with the record, and devices that are online with the times of their last signs
+/// of life.
 extension RedisCallStore {
     package func liveCounts() async throws(StoreError) -> LiveCounts {
         var counts = LiveCounts()
@@ -26,8 +26,8 @@ extension RedisCallStore {
         return counts
     }
 
-    /// Counts the pending invitations: the calls with at least one, and the calls with at least two, and so on. Most calls
-    /// have few.
+    /// Counts the pending invitations: the calls with at least one, and the calls with at least two, and so on. Most
+    /// calls have few.
     private func pendingInvitations() async throws(StoreError) -> Int {
         var partitions = Array(0..<Bounds.partitions)
         var (counted, sum) = (0, 0)

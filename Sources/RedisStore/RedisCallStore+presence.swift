@@ -36,8 +36,8 @@ extension RedisCallStore {
         let replies = try await runPresence(.online, sessions, bounds)
         var outcomes: [OnlineOutcome] = []
         for (session, reply) in zip(sessions, replies) {
-            // The former session at another broker, "broker session"; otherwise 1, 0 for a session that is over, or 2 for
-            // a message that is late.
+            // The former session at another broker, "broker session"; otherwise 1, 0 for a session that is over, or 2
+            // for a message that is late.
             if var former = reply.bytes, let broker = former.part(before: UInt8(ascii: " "))?.text,
                 let id = former.text
             {

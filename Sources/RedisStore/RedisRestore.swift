@@ -4,8 +4,8 @@ import SignalingProtocol
 
 /// Writes a backup into a Redis without data of Bellwire. The account needs the right to `RESTORE`.
 ///
-/// Until all data is there, Redis belongs to a deployment that does not exist: no coordinator uses half of the data, and
-/// a restore that was interrupted leaves a Redis that no coordinator uses.
+/// Until all data is there, Redis belongs to a deployment that does not exist: no coordinator uses half of the data,
+/// and a restore that was interrupted leaves a Redis that no coordinator uses.
 package struct RedisRestore {
     private enum Bounds {
         /// The number of commands in one round trip, and of their bytes.

@@ -27,22 +27,22 @@ package enum RedisScript: CaseIterable {
     /// any), and the claim's life in milliseconds if the claim is to be taken, "0" for an unlimited life, or "" to
     /// leave the claim. Returns 1, or 0 when another call than expected holds a claim; then no claim is taken.
     case claim
-    /// Gives up claims that their calls hold. KEYS: claims. ARGV: per claim the call id, and the latest version at which
-    /// the call may have taken the claim. Returns the number of claims that were given up.
+    /// Gives up claims that their calls hold. KEYS: claims. ARGV: per claim the call id, and the latest version at
+    /// which the call may have taken the claim. Returns the number of claims that were given up.
     case release
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
     /// Notes that a device came online. KEYS: presence, ended sessions, profile. ARGV: device, session, now, life of an
-    /// entry, bound on online devices, bound on known devices, time of receipt or "", broker, time. Returns 1, 0 when the session
-    /// has ended, 2 when the message is older than the current session, or the former session of the device at another
-    /// broker: "broker session".
+    /// entry, bound on online devices, bound on known devices, time of receipt or "", broker, time. Returns 1, 0 when
+    /// the session has ended, 2 when the message is older than the current session, or the former session of the device
+    /// at another broker: "broker session".
     case online
     /// Notes that a device went offline. KEYS: presence, ended sessions. ARGV: device, session, now, how long an ended
-    /// session is remembered, bound on remembered sessions, life of an entry, broker, time. Returns 1 when this ended the
-    /// device's current session.
+    /// session is remembered, bound on remembered sessions, life of an entry, broker, time. Returns 1 when this ended
+    /// the device's current session.
     case offline
-    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "", time. Returns the device's
-    /// broker; 1 when the broker is not known, 0 when the device is not online.
+    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry, "", time. Returns the
+    /// device's broker; 1 when the broker is not known, 0 when the device is not online.
     case renew
     /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
     /// entry, its score when it was read, its new score or "". Returns 1, or 0 when the entry was written anew since.
@@ -51,7 +51,8 @@ package enum RedisScript: CaseIterable {
     /// ARGV: call id. Returns 1 when the entry was removed.
     case forgetOver
     /// Writes something on which the coordinators agree: Redis's clock, or the sightings of brokers. KEYS: its entry.
-    /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
+    /// ARGV: the entry as it was read, or "", and the new entry. Returns 1, or 0 when another coordinator changed the
+    /// entry in between.
     case agree
     /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, the endpoint's data without its state, the field of its
     /// last attempt, the field of its removal, and "lost" to keep only an endpoint that is neither known nor removed.
@@ -93,8 +94,8 @@ package enum RedisScript: CaseIterable {
     /// holders, attempts, owners of lines and dead letters. ARGV: record, numbers. Returns the number of dead letters.
     case replayLetters
     /// Makes a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, value, bound on
-    /// apps per device, bound on devices per user, time. Returns three words for each registration that the new registration
-    /// ended: name, begin, digest of the target.
+    /// apps per device, bound on devices per user, time. Returns three words for each registration that the new
+    /// registration ended: name, begin, digest of the target.
     case register
     /// Ends registrations of a device. KEYS: the user's registrations. ARGV: now, life of a registration, device,
     /// platform or "", app or "", time. Returns the ended registrations, as `register` does.
@@ -182,8 +183,8 @@ package enum RedisScript: CaseIterable {
     /// check is "c", field, invitation.
     ///
     /// `read` returns the version and the notes' fields as they are, `write` sets the fields of newer notes with the
-    /// caller's own. Each is a single command for up to a thousand notes, since calling a command costs a script as much
-    /// as the command's work; Lua unpacks a few thousand words at most.
+    /// caller's own. Each is a single command for up to a thousand notes, since calling a command costs a script as
+    /// much as the command's work; Lua unpacks a few thousand words at most.
     private static let shared = """
         local function isNewer(kind, known, value)
           if not known then return true end
@@ -347,8 +348,8 @@ package enum RedisScript: CaseIterable {
         return excess
         """
 
-    /// A device's entry is "online:since:seen:session"; `online` is 2 for an online device whose broker is known, and the
-    /// session is then "broker session". The last argument is the broker of the session, or "".
+    /// A device's entry is "online:since:seen:session"; `online` is 2 for an online device whose broker is known, and
+    /// the session is then "broker session". The last argument is the broker of the session, or "".
     private static let sharedPresence = """
         local now, broker = tonumber(ARGV[3]), ARGV[#ARGV]
         local function read(entry)

@@ -5,8 +5,8 @@ import Support
 
 /// Finds the master that sentinels name, and learns from the sentinels when another server becomes the master.
 ///
-/// During a failover the old master takes writes for seconds, and loses these. The sentinel that leads the failover tells
-/// before a replica is promoted; from then on until the end of the failover no server is used.
+/// During a failover the old master takes writes for seconds, and loses these. The sentinel that leads the failover
+/// tells before a replica is promoted; from then on until the end of the failover no server is used.
 final class RedisSentinel {
     private enum Bounds {
         /// The bound on connecting to a sentinel, and on each of its replies, in milliseconds.
@@ -18,7 +18,8 @@ final class RedisSentinel {
         static let messages = 64
     }
 
-    /// The news of a failover, in their order: a replica is about to be promoted, and the promoted server is the master.
+    /// The news of a failover, in their order: a replica is about to be promoted, and the promoted server is the
+    /// master.
     private static let channels = ["+failover-state-send-slaveof-noone", "+switch-master"]
 
     private let address: RedisAddress

@@ -4,8 +4,8 @@ import Glibc
 
 /// Copies the file of a store while coordinators use the file: the copy shows one moment.
 package enum SQLiteBackup {
-    /// Copies the store into a new file, which only its owner may read. Returns the head of the backup and the number of
-    /// records.
+    /// Copies the store into a new file, which only its owner may read. Returns the head of the backup and the number
+    /// of records.
     package static func copy(_ path: String, to copy: String) throws(StoreError) -> (BackupHead, records: Int) {
         let source = try SQLiteDatabase(path: path, patience: .visitor)
         guard try SQLiteSchema.isComplete(source, "sqlite:\(path)") else {

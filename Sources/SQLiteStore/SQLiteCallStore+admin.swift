@@ -2,8 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The audit log and the disabled users: tables that a file has from the first entry on. Other builds of the same format
-/// ignore the tables.
+/// The audit log and the disabled users: tables that a file has from the first entry on. Other builds of the same
+/// format ignore the tables.
 extension SQLiteCallStore: AdminStore {
     private func hasTable(_ name: String) throws(StoreError) -> Bool {
         try database.query("SELECT count(*) FROM sqlite_master WHERE name=CAST(? AS TEXT)", .text(name)) {

@@ -2,8 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The sightings of brokers: a text in a table that only deployments with several brokers have. Other builds of the same
-/// format ignore the table.
+/// The sightings of brokers: a text in a table that only deployments with several brokers have. Other builds of the
+/// same format ignore the table.
 extension SQLiteCallStore {
     package func report(_ report: BrokerReport) throws(StoreError) -> BrokerSightings {
         let now = now()

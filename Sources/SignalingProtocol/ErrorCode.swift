@@ -73,7 +73,8 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
     public var retryAfter: Int?
     /// With `sessionOver`: the session that has ended.
     public var session: String?
-    /// With `sessionOver`: why the session has ended; `takenOver` when the device has a newer session at another broker.
+    /// With `sessionOver`: why the session has ended; `takenOver` when the device has a newer session at another
+    /// broker.
     public var reason: String?
     /// With the reason `takenOver`: the newer session. A client that knows the newer session as a former session of its
     /// own connects again: the beginning of that session came late.

@@ -1,6 +1,6 @@
 extension JSONValue {
-    /// The milliseconds since the Unix epoch of a NumericDate (RFC 7519, section 2), which is a number of seconds, possibly
-    /// with a fraction; nil for another value.
+    /// The milliseconds since the Unix epoch of a NumericDate (RFC 7519, section 2), which is a number of seconds,
+    /// possibly with a fraction; nil for another value.
     package var numericDate: Int64? {
         let seconds: Double
         switch self {

@@ -8,8 +8,9 @@ package struct TokenVerifier: Sendable {
     /// A name that a token's `aud` must contain; nil accepts any `aud`, and tokens without `aud`.
     package var audience: String?
 
-    /// The longest time from the issue (`iat`, or now without it) to the end of a token of a device or an administrator,
-    /// in milliseconds; nil for no limit. Backends and coordinators are few, and their tokens are changed by hand.
+    /// The longest time from the issue (`iat`, or now without it) to the end of a token of a device or an
+    /// administrator, in milliseconds; nil for no limit. Backends and coordinators are few, and their tokens are
+    /// changed by hand.
     package var longestLife: Int64?
 
     /// The tolerance for a token issuer's clock that is ahead, in milliseconds.

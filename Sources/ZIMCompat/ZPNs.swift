@@ -18,14 +18,15 @@ public final class ZPNs: NSObject, Sendable {
     #endif
     public static func shared() -> ZPNs { instance }
 
-    /// Does nothing: the app asks iOS for its tokens (`UIApplication.registerForRemoteNotifications()`, `PKPushRegistry`).
+    /// Does nothing: the app asks iOS for its tokens (`UIApplication.registerForRemoteNotifications()`,
+    /// `PKPushRegistry`).
     #if canImport(ObjectiveC)
         @objc(registerAPNs)
     #endif
     public func registerAPNs() {}
 
-    /// Sets the token for notifications, `apns`, of this installation. `isProduct` is false for builds from Xcode, whose
-    /// tokens are those of Apple's sandbox.
+    /// Sets the token for notifications, `apns`, of this installation. `isProduct` is false for builds from Xcode,
+    /// whose tokens are those of Apple's sandbox.
     #if canImport(ObjectiveC)
         @objc(setDeviceToken:isProduct:)
     #endif

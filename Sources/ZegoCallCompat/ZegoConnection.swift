@@ -155,7 +155,8 @@ final class ZegoConnection: @unchecked Sendable {
         }
     }
 
-    /// Registers the push tokens. The service's log and metrics tell of refusals: the vendor's interface has no callback.
+    /// Registers the push tokens. The service's log and metrics tell of refusals: the vendor's interface has no
+    /// callback.
     private func registerPushes() {
         guard standing == .connected, let client, let pushApps else { return }
         for request in pushTokens.requests(pushApps) { client.perform(request) { _ in } }

@@ -56,17 +56,17 @@ public final class BellwireCall: Sendable, Identifiable {
     /// made.
     public var offlineInvitees: [UserID] { offline.withLock(\.self) }
 
-    /// The newest media session of this device: the media server's address, the room and a token. Nil before the user is
-    /// accepted on this device, and for a call without a media server. The token ends at `expiresAt`: an inviter whose
-    /// call has rung for long asks for another session with `renewMediaSession`.
+    /// The newest media session of this device: the media server's address, the room and a token. Nil before the user
+    /// is accepted on this device, and for a call without a media server. The token ends at `expiresAt`: an inviter
+    /// whose call has rung for long asks for another session with `renewMediaSession`.
     public var mediaSession: BellwireMediaSession? { session.withLock(\.self) }
 
     /// The changes of the call from now on; the first reader gets the changes from the call's beginning. Ends after
     /// `ended` or `left`. Each reader keeps the newest `Configuration.eventBuffer` changes.
     public var changes: AsyncStream<CallChange> { hub.stream() }
     /// The state of the call for a view: the present state, and then the newest at each change. A slow reader skips
-    /// states. Ends after the last state, with the end of the call for this device. Takes no changes from the readers of
-    /// `changes`.
+    /// states. Ends after the last state, with the end of the call for this device. Takes no changes from the readers
+    /// of `changes`.
     public var snapshots: AsyncStream<CallSnapshot> {
         let changes = changesFromNow
         let (stream, reader) = AsyncStream.makeStream(of: CallSnapshot.self, bufferingPolicy: .bufferingNewest(1))
@@ -196,8 +196,8 @@ public final class BellwireCall: Sendable, Identifiable {
 
     /// `call.media`: asks for another media session, which is then also `mediaSession`.
     ///
-    /// - Throws: `noMedia` for a call without a media server; `callEnded`, `invalidState` unless the user is accepted on
-    ///   this device.
+    /// - Throws: `noMedia` for a call without a media server; `callEnded`, `invalidState` unless the user is accepted
+    ///   on this device.
     @discardableResult
     public func renewMediaSession() async throws(SignalingError) -> BellwireMediaSession {
         guard let session = try await requests.perform(.media(.init(callID: id))).mediaSession else {

@@ -44,8 +44,8 @@ extension SignalingClient {
     }
 
     /// Calls the users with these ids in an advanced call, as `call(_:media:)` does, with what else an invitation may
-    /// say: the seconds until it expires (1 to 600, by default 60), data for the invitees' apps (at most 2048 bytes), and
-    /// the texts of the push.
+    /// say: the seconds until it expires (1 to 600, by default 60), data for the invitees' apps (at most 2048 bytes),
+    /// and the texts of the push.
     ///
     /// - Throws: the errors of `invite`; `badRequest` for a text that is not a user id.
     public func call(

@@ -104,8 +104,8 @@ public final class SignalingClient: Sendable {
     /// The events from now on; takes no events from the first reader of `events`.
     package var eventsFromNow: AsyncStream<ClientEvent> { driver.events.stream(fromNow: true) }
 
-    /// The calls that begin to ring here. Each call comes once. Several readers behave as with `events`. Calls that rang
-    /// before the client connected are included; calls that were under way are only in `calls`.
+    /// The calls that begin to ring here. Each call comes once. Several readers behave as with `events`. Calls that
+    /// rang before the client connected are included; calls that were under way are only in `calls`.
     public var incomingCalls: AsyncStream<BellwireCall> { driver.incomingCalls.stream() }
 
     /// The present connection state. `ClientEvent.connection` reports each change.

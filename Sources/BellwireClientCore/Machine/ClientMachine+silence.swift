@@ -4,7 +4,8 @@ import SignalingProtocol
 /// 1, Several brokers).
 ///
 /// All brokers are silent while no coordinator serves, and another broker does not help then. So the waits double with
-/// each connection that is left, and a device without a request waits longer: such devices are many, and no person waits.
+/// each connection that is left, and a device without a request waits longer: such devices are many, and no person
+/// waits.
 struct SilenceWatch: Sendable, Equatable {
     /// When the device sent, on this connection, the first request after which no message has come; nil when there is
     /// none.

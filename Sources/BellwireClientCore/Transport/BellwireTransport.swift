@@ -3,10 +3,10 @@
 ///
 /// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK has these.
 public protocol BellwireTransport: Sendable {
-    /// Connects with a clean session and the will, subscribes to all topics with the request's QoS, and returns when the
-    /// broker has granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never
-    /// twice at once, and with `closed` as the last event, once, whatever the reason for the end. A connection that was
-    /// not made has no events.
+    /// Connects with a clean session and the will, subscribes to all topics with the request's QoS, and returns when
+    /// the broker has granted the subscriptions. From then on the adapter calls `events` for each event, from any
+    /// thread but never twice at once, and with `closed` as the last event, once, whatever the reason for the end. A
+    /// connection that was not made has no events.
     ///
     /// The SDK gives up after 10 s and cancels the task.
     ///
@@ -39,8 +39,8 @@ extension BellwireTransportConnection {
     public func probe() {}
 }
 
-/// The quality of service of messages at the broker (docs/protocol.md, section 1). Acks and resends of the protocol make
-/// up for a lost message at either QoS.
+/// The quality of service of messages at the broker (docs/protocol.md, section 1). Acks and resends of the protocol
+/// make up for a lost message at either QoS.
 public enum BellwireQoS: Int, Sendable {
     /// No acknowledgments between client and broker: half as many packets. A lost message is sent again after a second.
     case atMostOnce = 0

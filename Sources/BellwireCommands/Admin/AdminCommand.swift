@@ -4,8 +4,8 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// `bellwire admin`: looks at calls, and acts on calls and users, through a gateway (docs/operations.md, Acting on calls
-/// and users).
+/// `bellwire admin`: looks at calls, and acts on calls and users, through a gateway (docs/operations.md, Acting on
+/// calls and users).
 package enum AdminCommand {
     private static let options = [
         Option("gateway", "URL", "the address of a gateway, http:// or https://; required"),

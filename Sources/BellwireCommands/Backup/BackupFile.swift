@@ -2,9 +2,9 @@ import CallStore
 import Glibc
 import Tokens
 
-/// The file of a backup: a line that names the format of the file, the head as a line of JSON, the entries, and a SHA-256
-/// of everything before. An entry is the number of its fields, and each field with its length; an entry without fields
-/// ends the entries. Numbers have four bytes, the most significant first.
+/// The file of a backup: a line that names the format of the file, the head as a line of JSON, the entries, and a
+/// SHA-256 of everything before. An entry is the number of its fields, and each field with its length; an entry without
+/// fields ends the entries. Numbers have four bytes, the most significant first.
 enum BackupFile {
     static let firstLine = "bellwire backup 1\n"
     /// The longest first two lines, in bytes.

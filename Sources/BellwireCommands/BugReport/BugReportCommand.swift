@@ -129,8 +129,8 @@ package enum BugReportCommand {
         return lines.suffix(Bounds.logLines).map { Withheld.text(String($0)) }
     }
 
-    /// Returns the last lines of a file or of a pipe, which is read to its end. A line that would be cut is left out, since
-    /// half a token may not be recognized.
+    /// Returns the last lines of a file or of a pipe, which is read to its end. A line that would be cut is left out,
+    /// since half a token may not be recognized.
     private static func contents(of path: String, last most: Int) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return "" }

@@ -4,8 +4,8 @@ import Basics
 enum Withheld {
     static let mark = "***"
 
-    /// Returns a setting's value without secrets. Only schemes, hosts and paths of an option that may hold a password are
-    /// shown: a value that is no address of these forms may be a password with a slip of the pen.
+    /// Returns a setting's value without secrets. Only schemes, hosts and paths of an option that may hold a password
+    /// are shown: a value that is no address of these forms may be a password with a slip of the pen.
     static func value(_ text: String, of option: Option) -> String {
         guard option.isSecret else { return self.text(text) }
         if text.hasPrefix("sqlite:") { return text }

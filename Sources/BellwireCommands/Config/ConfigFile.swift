@@ -24,8 +24,8 @@ struct ConfigFile {
     /// Reads the file and the files that the file includes. Throws the first mistake, with its place.
     init(_ path: String) throws(SettingsError) { try read(path, from: []) }
 
-    /// Returns the value that counts for a command: the value in the first of the command's objects that has the setting,
-    /// or the value for all commands.
+    /// Returns the value that counts for a command: the value in the first of the command's objects that has the
+    /// setting, or the value for all commands.
     func value(_ name: String, of command: Command) -> Value? {
         command.configObjects.lazy.compactMap { values[$0]?[name] }.first ?? values[""]?[name]
     }

@@ -32,8 +32,8 @@ package enum DoctorCommand {
         return try arguments.placing { try examine($0) }
     }
 
-    /// Returns all checks, for arguments with `options`. `reachesServers`: whether endpoints, providers and media servers
-    /// are asked.
+    /// Returns all checks, for arguments with `options`. `reachesServers`: whether endpoints, providers and media
+    /// servers are asked.
     static func checks(_ arguments: Arguments, reachesServers: Bool = true) throws -> [Check] {
         let root = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:)).root
         let connections = try connections(arguments)
@@ -67,8 +67,8 @@ package enum DoctorCommand {
         }
     }
 
-    /// Returns the connection's settings for each broker, with the end of the names of its checks: of each object in the
-    /// settings file, without the gateway's connections that the coordinator has as well.
+    /// Returns the connection's settings for each broker, with the end of the names of its checks: of each object in
+    /// the settings file, without the gateway's connections that the coordinator has as well.
     private static func connections(
         _ arguments: Arguments
     ) throws -> [(place: String, MQTTConnection.Configuration)] {

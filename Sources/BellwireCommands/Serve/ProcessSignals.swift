@@ -1,8 +1,8 @@
 import Glibc
 import Support
 
-/// Calls functions at signals: at SIGINT and SIGTERM to end, at SIGHUP to read files again. The calls run on a thread of
-/// their own and not in a signal handler, so that the functions may call any other function.
+/// Calls functions at signals: at SIGINT and SIGTERM to end, at SIGHUP to read files again. The calls run on a thread
+/// of their own and not in a signal handler, so that the functions may call any other function.
 ///
 /// Must be created before other threads start: these threads inherit the blocked signals, so that only the waiting
 /// thread receives the signals.

@@ -80,8 +80,8 @@ struct MetricsPage {
     }
 }
 
-/// Returns the estimate of a quantile that Prometheus's `histogram_quantile` makes: even distribution within a bucket, and
-/// the greatest finite bound for the last bucket. Nil for an empty histogram.
+/// Returns the estimate of a quantile that Prometheus's `histogram_quantile` makes: even distribution within a bucket,
+/// and the greatest finite bound for the last bucket. Nil for an empty histogram.
 func quantile(_ share: Double, _ buckets: [Double: Double]) -> Double? {
     let sorted = buckets.sorted { $0.key < $1.key }
     guard let total = sorted.last?.value, total > 0 else { return nil }

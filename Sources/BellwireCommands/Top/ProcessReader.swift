@@ -102,8 +102,8 @@ struct ProcessReader {
 
     func stop() { sender.stop() }
 
-    /// Returns the addresses of all processes behind a name, such as the replicas of a service of compose. A certificate
-    /// stands for the name, so that the name of an `https://` URL stays.
+    /// Returns the addresses of all processes behind a name, such as the replicas of a service of compose. A
+    /// certificate stands for the name, so that the name of an `https://` URL stays.
     private static func processes(_ url: String) -> [String] {
         let scheme = "http://"
         guard url.hasPrefix(scheme), let colon = url.lastIndex(of: ":"), colon > url.index(url.startIndex, offsetBy: 4)

@@ -9,8 +9,8 @@ package enum CallEvent {
     case heartbeat(DeviceAddress)
     /// A member's device came online. `isTold` says that the device's welcome lists the call as live.
     case cameOnline(DeviceAddress, isTold: Bool)
-    /// A member's device went offline. `since` is the time when its broker was last heard, when the device was lost with
-    /// its broker.
+    /// A member's device went offline. `since` is the time when its broker was last heard, when the device was lost
+    /// with its broker.
     case wentOffline(DeviceAddress, PresenceMessage.OfflineReason, since: Milliseconds? = nil)
     /// A device of the user has registered for pushes.
     case registered(UserID)

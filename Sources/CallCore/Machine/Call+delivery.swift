@@ -31,8 +31,8 @@ package struct UnackedEvent: Equatable, Sendable {
 
 extension Call {
     /// Returns the delivery for `device` at present (docs/protocol.md, section 5), computed from only the call and the
-    /// last revision that the device acknowledged. Returns nil for a device that is up to date, and for a call that ended
-    /// longer ago than `endedRetention` (60 s by default).
+    /// last revision that the device acknowledged. Returns nil for a device that is up to date, and for a call that
+    /// ended longer ago than `endedRetention` (60 s by default).
     package func delivery(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> UnackedEvent? {
         // For a user whose invitation is withheld, the delivery is computed as for all users. Such a delivery is never
         // sent.

@@ -2,8 +2,8 @@ import SignalingProtocol
 
 extension CallMachine {
     /// Handles a device that went offline. While no invitee has accepted, the loss of the inviting device cancels the
-    /// call: at once after a logout, `callerGrace` after `since` otherwise (section 3, Caller lost); `since` is nil for a
-    /// device that is lost at `now`. Returns whether the call changed.
+    /// call: at once after a logout, `callerGrace` after `since` otherwise (section 3, Caller lost); `since` is nil for
+    /// a device that is lost at `now`. Returns whether the call changed.
     package mutating func wentOffline(
         _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, since: Milliseconds? = nil, now: Milliseconds
     ) -> Bool {
@@ -13,8 +13,8 @@ extension CallMachine {
         case .logout:
             cancelForLostCaller(now: now)
         case .lost:
-            // A broker counts as away after the grace at the earliest: its devices were lost at `since`, and for most of
-            // them the grace is already over.
+            // A broker counts as away after the grace at the earliest: its devices were lost at `since`, and for most
+            // of them the grace is already over.
             if let since, since + settings.callerGrace <= now {
                 cancelForLostCaller(now: now)
                 return true

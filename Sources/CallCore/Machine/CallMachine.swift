@@ -149,9 +149,9 @@ package struct CallMachine: Sendable {
         }
     }
 
-    /// Ends the call if a change with this cause has left the call without a reason to go on (section 3). A call without
-    /// `autoEnd` ends when it has been empty for some time (`emptyCallExpired`). `call.end` ends an advanced call and
-    /// leaves pending members pending (`endRequested` in `CallMachine+membership.swift`).
+    /// Ends the call if a change with this cause has left the call without a reason to go on (section 3). A call
+    /// without `autoEnd` ends when it has been empty for some time (`emptyCallExpired`). `call.end` ends an advanced
+    /// call and leaves pending members pending (`endRequested` in `CallMachine+membership.swift`).
     mutating func endIfOver(cause: EndReason) {
         guard call.isLive else { return }
         let pending = call.members.count { $0.state.isPending }

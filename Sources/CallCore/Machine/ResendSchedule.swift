@@ -1,8 +1,8 @@
 /// The resend schedule of an unacknowledged event: after 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, section 5).
 ///
 /// The schedule depends only on the start of the delivery, so no counter is stored, and any coordinator can continue
-/// the schedule. A resend that is due is held back from a silent or slow device (`ResendPacing`), and put off by a second
-/// while requests wait for too long (`TimerQueue.putOffResends`).
+/// the schedule. A resend that is due is held back from a silent or slow device (`ResendPacing`), and put off by a
+/// second while requests wait for too long (`TimerQueue.putOffResends`).
 package enum ResendSchedule {
     /// The time from the first send to the first resend, in milliseconds.
     package static let firstDelay: Milliseconds = 1_000

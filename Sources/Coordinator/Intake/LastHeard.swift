@@ -27,8 +27,8 @@ struct LastHeard {
     /// Returns the broker from which the device was last heard; nil when the device was not heard here lately.
     func broker(of device: DeviceAddress) -> BrokerIndex? { entries[device]?.broker }
 
-    /// Returns the broker of a device whose presence names another broker, or that counts as offline, or `isBack`, if the
-    /// device may be reminded now.
+    /// Returns the broker of a device whose presence names another broker, or that counts as offline, or `isBack`, if
+    /// the device may be reminded now.
     mutating func brokerToRemind(
         _ device: DeviceAddress, _ known: DevicePresence, isBack: Bool, _ brokers: [BrokerName], now: Milliseconds
     ) -> BrokerIndex? {

@@ -54,8 +54,8 @@ struct BrokerStanding {
     private var nextCanary = Int64.max
     /// The number of canaries that were published since the broker has delivered a message.
     private var missedCanaries = 0
-    /// Whether the broker has ever delivered a canary. A broker that refuses the canaries is not judged by them; a broker
-    /// that has delivered one is, on each later connection too.
+    /// Whether the broker has ever delivered a canary. A broker that refuses the canaries is not judged by them; a
+    /// broker that has delivered one is, on each later connection too.
     private var hasCanary = false
     /// The time at which the broker last delivered a message.
     private var lastHeard = Int64.min / 2

@@ -48,8 +48,8 @@ final class Chores {
     /// The time when each chore is due, by its number; nil while the chore runs.
     private var due = [Int64?](repeating: 0, count: all.count)
     private var now: Int64 = 0
-    /// Whether a sweep has found all due records. A sweep takes deadlines that are late by `sweepGrace`. The first sweeps
-    /// take every due deadline, so that deadlines that came while no coordinator ran are served at once.
+    /// Whether a sweep has found all due records. A sweep takes deadlines that are late by `sweepGrace`. The first
+    /// sweeps take every due deadline, so that deadlines that came while no coordinator ran are served at once.
     private var hasSwept = false
     /// The number of commits before the records of the last sweep are served, if the store may have more due records.
     private var commitsBefore: Int?
@@ -61,8 +61,8 @@ final class Chores {
     /// found.
     var sweepLimit: () -> Int = { 0 }
     var found: ([RecordID]) -> Void = { _ in }
-    /// Returns the brokers that were heard since a time, and how many milliseconds ago; nil while the coordinator listens
-    /// nowhere. `publish` is called with the messages to devices.
+    /// Returns the brokers that were heard since a time, and how many milliseconds ago; nil while the coordinator
+    /// listens nowhere. `publish` is called with the messages to devices.
     var heard: (_ since: Int64) -> [(broker: BrokerIndex, age: Int64)]? = { _ in nil }
     var publish: ([OutboundMessage]) -> Void = { _ in }
     var canPublish: (BrokerIndex) -> Bool = { _ in true }

@@ -1,7 +1,7 @@
 import CallCore
 
-/// The subscriptions by which a coordinator takes messages for the brokers that it serves from other coordinators, which
-/// are cut off from these brokers (docs/decisions/0033).
+/// The subscriptions by which a coordinator takes messages for the brokers that it serves from other coordinators,
+/// which are cut off from these brokers (docs/decisions/0033).
 struct RelaySubscriptions {
     /// The brokers that the coordinator served when it last looked.
     private var served: [Bool] = []

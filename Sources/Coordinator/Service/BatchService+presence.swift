@@ -24,8 +24,8 @@ extension BatchService {
         return try await tellCalls(of: gone.map { ($0.session.device, $0.reason) })
     }
 
-    /// Tells the calls of the devices' users that the devices went offline; `since` is the time when their broker was last
-    /// heard, for devices that were lost with it. Returns whether all calls were told.
+    /// Tells the calls of the devices' users that the devices went offline; `since` is the time when their broker was
+    /// last heard, for devices that were lost with it. Returns whether all calls were told.
     func tellCalls(
         of gone: [(device: DeviceAddress, reason: PresenceMessage.OfflineReason)], since: Milliseconds? = nil
     ) async throws(StoreError) -> Bool {
@@ -99,10 +99,11 @@ extension BatchService {
         refuse(error, former)
     }
 
-    /// Reminds devices of their presence: devices that sent a message although their presence says that they are offline
-    /// or at another broker, and devices that are heard again since their broker is back. The reminder is a welcome for
-    /// a session that no device has, so that the device publishes its presence again, and then gets the events that it
-    /// missed. The reminder itself makes no device online: the message may have crossed the end of its session.
+    /// Reminds devices of their presence: devices that sent a message although their presence says that they are
+    /// offline or at another broker, and devices that are heard again since their broker is back. The reminder is a
+    /// welcome for a session that no device has, so that the device publishes its presence again, and then gets the
+    /// events that it missed. The reminder itself makes no device online: the message may have crossed the end of its
+    /// session.
     func remind(_ senders: [DeviceAddress]) async {
         let changes = senders.compactMap { device -> PresenceChange? in
             guard let known = presence[device.userID]?.first(where: { $0.device == device }),

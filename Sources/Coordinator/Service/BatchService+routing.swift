@@ -3,9 +3,9 @@ import SignalingProtocol
 
 /// Selects the brokers for messages to devices, in a deployment with several brokers (docs/decisions/0033).
 ///
-/// The presence of a device names its broker. A message goes to all brokers when the broker of a recipient is not known:
-/// the other brokers have no subscriber for the message and drop it. The same holds for a device whose broker is away: the
-/// device may have moved, and its presence may be under way.
+/// The presence of a device names its broker. A message goes to all brokers when the broker of a recipient is not
+/// known: the other brokers have no subscriber for the message and drop it. The same holds for a device whose broker is
+/// away: the device may have moved, and its presence may be under way.
 extension BatchService {
     /// Adds the presence of a user, as read last, for the messages of this batch.
     func learn(_ devices: [DevicePresence], of user: UserID) {

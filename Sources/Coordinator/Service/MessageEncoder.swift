@@ -32,10 +32,11 @@ struct MessageEncoder {
             expirySeconds: ServiceBounds.messageExpirySeconds, brokers: brokers)
     }
 
-    /// Returns the bytes of a message, within the bound on messages to devices. A call that exceeds the bound because of
-    /// its members' `extendedData` is sent without that data. (Control characters take six bytes each in JSON.) The
-    /// response to `call.get` has the same bound, and may lack the data too. A timeline that would exceed the bound loses its oldest entries, and then its
-    /// reports. `most` bounds the message with its members' `extendedData`, in bytes.
+    /// Returns the bytes of a message, within the bound on messages to devices. A call that exceeds the bound because
+    /// of its members' `extendedData` is sent without that data. (Control characters take six bytes each in JSON.) The
+    /// response to `call.get` has the same bound, and may lack the data too. A timeline that would exceed the bound
+    /// loses its oldest entries, and then its reports. `most` bounds the message with its members' `extendedData`, in
+    /// bytes.
     func bounded(_ message: DownMessage, most: Int = Limits.downBytes) -> (payload: [UInt8], isTrimmed: Bool) {
         var bytes = message.encoded()
         guard bytes.count > most else { return (bytes, false) }

@@ -30,8 +30,8 @@ final class ServiceContext {
     var logLevelWatch = LogLevelWatch()
     /// Called with the level from which on an administrator wants lines in the log.
     var onLogLevel: (String) -> Void = { _ in }
-    /// Called with each response that was handed to a broker, and its duration in microseconds; nil when nobody wants to
-    /// know.
+    /// Called with each response that was handed to a broker, and its duration in microseconds; nil when nobody wants
+    /// to know.
     var onResponse: ((_ to: String, RequestOrigin, _ outcome: String, _ microseconds: Int64) -> Void)?
     var tidied = TidyLists()
     var health = StoreHealth()
@@ -43,8 +43,8 @@ final class ServiceContext {
     var onPushes: ([CallID]) -> Void = { _ in }
     /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
     var iceServers: (UserID, WallTime) -> [BellwireIceServer] = { _, _ in [] }
-    /// Returns a media session for a member, with a token that is valid from the given time on; nil when the process has
-    /// no settings of media servers.
+    /// Returns a media session for a member, with a token that is valid from the given time on; nil when the process
+    /// has no settings of media servers.
     var mediaSession: ((MediaMember, WallTime) -> BellwireMediaSession?)?
     /// Called with a call that has ended and may have a timeline; nil when nobody sends the timeline on, so that the
     /// timeline needs no origins of requests.

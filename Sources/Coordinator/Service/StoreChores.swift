@@ -33,9 +33,10 @@ struct StoreChores {
         return isBeyond
     }
 
-    /// Reads the settings of administrators, and signs out users who were disabled since the last reading: until now this
-    /// coordinator may have served them. The first reading signs out all disabled users, since no coordinator may have
-    /// been there when they were disabled. Returns whether the disabled users have changed, and the messages to publish.
+    /// Reads the settings of administrators, and signs out users who were disabled since the last reading: until now
+    /// this coordinator may have served them. The first reading signs out all disabled users, since no coordinator may
+    /// have been there when they were disabled. Returns whether the disabled users have changed, and the messages to
+    /// publish.
     func readAdminSettings() async -> (isChanged: Bool, messages: [OutboundMessage]) {
         do throws(StoreError) {
             let found = try await store.adminSettings()
@@ -54,8 +55,8 @@ struct StoreChores {
         }
     }
 
-    /// Signs out the users who were disabled, a bounded number at a time. The others, and users whom the store did not let
-    /// sign out, follow after the next reading.
+    /// Signs out the users who were disabled, a bounded number at a time. The others, and users whom the store did not
+    /// let sign out, follow after the next reading.
     private func keepOut(first: Set<UserID>) async -> [OutboundMessage] {
         let service = BatchService(context)
         let users = first.sorted() + context.usersToKeepOut.subtracting(first).sorted()
@@ -73,8 +74,8 @@ struct StoreChores {
     }
 
     /// Counts live calls, ringing invitations and online devices of the deployment. After a failed count there are no
-    /// numbers, since old numbers would hide the failure. A failed count does not make the coordinator unready, since only
-    /// metrics use the numbers.
+    /// numbers, since old numbers would hide the failure. A failed count does not make the coordinator unready, since
+    /// only metrics use the numbers.
     func countLive(isTidying: Bool) async {
         do throws(StoreError) {
             context.liveCounts = try await store.liveCounts()

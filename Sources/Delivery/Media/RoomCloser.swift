@@ -140,8 +140,8 @@ package final class RoomCloser: LeasedWorker {
 
     func beginChores() {}
 
-    /// Counts nothing. Reads the store's clock, by which requests are tried again, and keeps the outboxes that the store
-    /// has lost.
+    /// Counts nothing. Reads the store's clock, by which requests are tried again, and keeps the outboxes that the
+    /// store has lost.
     func count() async throws(StoreError) {
         try await readClock()
         try await store.keepLost(of: servers.map(\.outbox), known: try await store.endpoints())
@@ -215,8 +215,8 @@ package final class RoomCloser: LeasedWorker {
         goOn(RoomAttempt(entry: entry, place: place, room: room, call: call, duties: duties))
     }
 
-    /// Reads the call, and sends the request of the next duty that stands in the present call: while a request was under
-    /// way, a member may have joined again. Settles the entry after the last duty.
+    /// Reads the call, and sends the request of the next duty that stands in the present call: while a request was
+    /// under way, a member may have joined again. Settles the entry after the last duty.
     private func goOn(_ attempt: RoomAttempt) {
         guard !attempt.duties.isEmpty else { return settled(attempt.entry, .taken, attempt.place) }
         let reader = worker

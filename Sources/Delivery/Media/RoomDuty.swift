@@ -78,8 +78,8 @@ enum RoomDuty: Equatable {
 }
 
 extension MediaServer {
-    /// Returns a request that deletes a room that no call has: the server examines the key, and has nothing to delete. Nil
-    /// when the rooms of this server are not closed, or no token can be made.
+    /// Returns a request that deletes a room that no call has: the server examines the key, and has nothing to delete.
+    /// Nil when the rooms of this server are not closed, or no token can be made.
     package func examination(_ id: UInt64, at wall: WallTime) -> HTTPRequest? {
         // The rooms of calls have shorter names.
         let room = "bellwire-doctor-" + String(repeating: "x", count: Self.mostRoomBytes)

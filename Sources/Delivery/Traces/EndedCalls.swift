@@ -2,8 +2,8 @@ import SignalingProtocol
 import Support
 import Synchronization
 
-/// The ended calls whose spans are to be made. The coordinator adds calls and never waits; a worker takes the calls some
-/// time later, when other processes have written the last entries of the timelines.
+/// The ended calls whose spans are to be made. The coordinator adds calls and never waits; a worker takes the calls
+/// some time later, when other processes have written the last entries of the timelines.
 package final class EndedCalls: Sendable {
     struct Ended {
         let callID: CallID
@@ -19,7 +19,8 @@ package final class EndedCalls: Sendable {
 
     /// The bound on waiting calls. Further calls are dropped and counted.
     package static let capacity = 10_000
-    /// How long a timeline may still grow after the end of its call, in milliseconds: entries are written within a second.
+    /// How long a timeline may still grow after the end of its call, in milliseconds: entries are written within a
+    /// second.
     static let pause: Int64 = 2_000
 
     private let state = Mutex(State())

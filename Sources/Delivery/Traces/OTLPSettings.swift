@@ -40,8 +40,8 @@ package struct OTLPSettings: Sendable {
         return (text.hasSuffix("/") ? String(text.dropLast()) : text) + "/v1/traces"
     }
 
-    /// Reads a header from each line, `Name: value`. Empty lines, and lines that begin with `#`, do not count. The errors
-    /// name no value.
+    /// Reads a header from each line, `Name: value`. Empty lines, and lines that begin with `#`, do not count. The
+    /// errors name no value.
     static func headers(_ bytes: [UInt8]) throws(SettingsError) -> [(name: String, value: String)] {
         guard let text = String(validating: bytes, as: UTF8.self) else { throw SettingsError("not UTF-8") }
         var headers: [(name: String, value: String)] = []

@@ -59,8 +59,8 @@ struct Span: Equatable {
     var failure: String?
 }
 
-/// Turns the store's time into the wall clock's: what happened some time ago by the store's time happened as long ago by
-/// the wall clock (docs/decisions/0024).
+/// Turns the store's time into the wall clock's: what happened some time ago by the store's time happened as long ago
+/// by the wall clock (docs/decisions/0024).
 struct SpanClock {
     let wall: WallTime
     let storeTime: Milliseconds

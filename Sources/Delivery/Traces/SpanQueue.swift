@@ -1,5 +1,5 @@
-/// The spans that wait to be sent, as encoded calls in their order. The queue is bounded in spans and in bytes, so that a
-/// receiver that takes nothing costs a bounded part of the memory.
+/// The spans that wait to be sent, as encoded calls in their order. The queue is bounded in spans and in bytes, so that
+/// a receiver that takes nothing costs a bounded part of the memory.
 struct SpanQueue {
     /// The encoded spans of a call.
     struct Item {

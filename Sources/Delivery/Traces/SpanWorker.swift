@@ -15,8 +15,8 @@ package enum SpanNews: Sendable, Equatable {
 }
 
 /// Makes the spans of ended calls from their records and timelines, and sends the spans to a receiver by OTLP/HTTP. The
-/// worker belongs to the thread that calls `turn`, and never waits for the store or the receiver. When these fail, spans
-/// are lost and no call suffers. Times are milliseconds of the boot clock, unless they are named as the store's.
+/// worker belongs to the thread that calls `turn`, and never waits for the store or the receiver. When these fail,
+/// spans are lost and no call suffers. Times are milliseconds of the boot clock, unless they are named as the store's.
 package final class SpanWorker: DeliveryWorker {
     private enum SpanBounds {
         /// The bound of timelines that are being read.
@@ -43,7 +43,8 @@ package final class SpanWorker: DeliveryWorker {
     private var queue = SpanQueue()
     private var now: Int64
     private var reading = 0
-    /// The request under way or to be repeated, and its next attempt; the attempt is nil while the request is under way.
+    /// The request under way or to be repeated, and its next attempt; the attempt is nil while the request is under
+    /// way.
     private var batch: SpanQueue.Batch?
     private var nextAttempt: Int64?
     private var nextRequest: Int64 = 0
@@ -122,7 +123,8 @@ package final class SpanWorker: DeliveryWorker {
 
     // MARK: Reading
 
-    /// Reads some calls in a turn: beside a store that answers at once, the turn is the coordinator's, and requests wait.
+    /// Reads some calls in a turn: beside a store that answers at once, the turn is the coordinator's, and requests
+    /// wait.
     private func read() {
         guard hasRoom else { return }
         for call in ended.take(SpanBounds.mostReading - reading, until: isStopping ? .max : now) { read(call) }

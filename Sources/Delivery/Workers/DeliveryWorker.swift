@@ -20,8 +20,8 @@ package protocol DeliveryWorker: AnyObject {
 
     var hasStopped: Bool { get }
 
-    /// Runs the ready work for the last time. A simulation calls this method for a worker whose process has died, so that
-    /// the worker's tasks end.
+    /// Runs the ready work for the last time. A simulation calls this method for a worker whose process has died, so
+    /// that the worker's tasks end.
     func giveUp()
 
     /// Called once with the reason when the store begins to fail, and once with nil when the store works again.

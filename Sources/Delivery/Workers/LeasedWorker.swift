@@ -148,8 +148,8 @@ extension LeasedWorker {
 
     package func stop() { state.isStopping = true }
 
-    /// Runs the ready work for the last time. A simulation calls this method for a worker whose process has died, so that
-    /// the worker's tasks end.
+    /// Runs the ready work for the last time. A simulation calls this method for a worker whose process has died, so
+    /// that the worker's tasks end.
     package func giveUp() { state.executor.run() }
 
     // MARK: Time

@@ -15,7 +15,8 @@ extension StreamLines {
         case .event(let event): tell(event, &line, now)
         case .error(let error):
             guard error.code == .sessionOver, error.session == line.session else { return }
-            // Two gateways at different brokers that began anew at once would take the device from each other without end.
+            // Two gateways at different brokers that began anew at once would take the device from each other without
+            // end.
             if error.reason == "takenOver" { reclaim(&line, now) } else { begin(&line, now) }
         case .response, .signal, .message, .receipt, .tokenWillExpire: break
         }
@@ -33,8 +34,8 @@ extension StreamLines {
         line.nextQuestion = now + StreamLineBounds.question
     }
 
-    /// Publishes presence again after a pause. Another gateway has streams of this device; neither gateway knows when the
-    /// other's streams end.
+    /// Publishes presence again after a pause. Another gateway has streams of this device; neither gateway knows when
+    /// the other's streams end.
     private func reclaim(_ line: inout StreamLine, _ now: Int64) {
         guard case .online(let next) = line.standing else { return }
         line.standing = .online(next: min(next, now + Int64.random(in: StreamLineBounds.reclaim)))

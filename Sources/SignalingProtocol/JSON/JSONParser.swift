@@ -337,7 +337,8 @@ extension JSONParser {
         return true
     }
 
-    /// Takes an array. `read` must take each element, exactly once. Returns false for any other value, which is skipped.
+    /// Takes an array. `read` must take each element, exactly once. Returns false for any other value, which is
+    /// skipped.
     package mutating func array(_ read: (inout JSONParser) throws -> Void) throws -> Bool {
         skipWhitespace()
         guard current == UInt8(ascii: "[") else {

@@ -18,7 +18,8 @@ final class BenchDeployment {
     /// The brokers' addresses as `--broker` takes them, with credentials.
     private let brokerList: String
 
-    /// `existing`: brokers that are there already, `list` as `--broker` named them; without these, `count` brokers start.
+    /// `existing`: brokers that are there already, `list` as `--broker` named them; without these, `count` brokers
+    /// start.
     init(_ store: Store, bellwire: String, brokers count: Int, _ existing: [BrokerAddress], _ list: String)
         throws(DeploymentError)
     {

@@ -48,7 +48,8 @@ struct LoadOutcome {
     }
 }
 
-/// Drives a load over one connection to each broker, in one thread and without parsing messages, so that the load costs little.
+/// Drives a load over one connection to each broker, in one thread and without parsing messages, so that the load costs
+/// little.
 final class LoadGenerator<Work: Load> {
     /// The microseconds after which an exchange has failed.
     private static var patience: Int64 { 10_000_000 }

@@ -309,9 +309,9 @@ export class BellwireClient {
 
   /**
    * Calls users (`call.invite`), and returns when the service has made the call. The returned call emits the invitees'
-   * answers. With `glare: "merge"` the result may be the invitee's own call. After `noResponse` the service may have made
-   * the call: the client cancels the call, or ends an advanced call that was answered meanwhile; another attempt needs
-   * another `callID`. A call that was merged, or that cannot be taken back, comes as a resumed call.
+   * answers. With `glare: "merge"` the result may be the invitee's own call. After `noResponse` the service may have
+   * made the call: the client cancels the call, or ends an advanced call that was answered meanwhile; another attempt
+   * needs another `callID`. A call that was merged, or that cannot be taken back, comes as a resumed call.
    */
   async call(invitees: string[], options: CallOptions = {}): Promise<Call> {
     const { signal, callID = randomID(), ...fields } = options;
@@ -543,8 +543,8 @@ export class BellwireClient {
   }
 
   /**
-   * Follows a live call. After a reload of the page, the welcome of the new session lists the calls from before the reload.
-   * Each of these calls comes to this method, and the machine sends heartbeats for the call again (`beats` in
+   * Follows a live call. After a reload of the page, the welcome of the new session lists the calls from before the
+   * reload. Each of these calls comes to this method, and the machine sends heartbeats for the call again (`beats` in
    * `machine/calls.ts`).
    */
   private follow(snapshot: CallObject, isMissed?: boolean): void {

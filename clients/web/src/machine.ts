@@ -72,8 +72,8 @@ export class ClientMachine {
   }
 
   /**
-   * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request `id`
-   * has failed, at least a second. A broker may keep any other message for `requestTimeout`.
+   * Returns for how many seconds a broker may keep a message of this device: until the app is told that the request
+   * `id` has failed, at least a second. A broker may keep any other message for `requestTimeout`.
    */
   expiry(id: string | undefined, now: number): number {
     const entry = this.state.pending.find(({ request }) => request.id === id);

@@ -55,8 +55,8 @@ export interface ConnectionHandlers {
 /** A connection to the broker. The connection never reconnects by itself. */
 export interface Connection {
   /**
-   * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the message is larger than the
-   * broker accepts; the message then was not sent.
+   * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the
+   * message is larger than the broker accepts; the message then was not sent.
    */
   publish(topic: string, payload: string, expiry?: number): boolean;
   /** The number of bytes that wait to be sent. */

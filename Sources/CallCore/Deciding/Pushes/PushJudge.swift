@@ -19,7 +19,8 @@ package struct PushJudge: Sendable {
     /// of a device of the member. Then there are six reasons for which no ring is due:
     /// * The member's invitation is withheld, or the member no longer rings (`Ringing`).
     /// * The settings do not serve the registration's app or platform (`isServed`).
-    /// * The device has a served registration for VoIP, and the registration in question is not for VoIP (`Subject.ringing`).
+    /// * The device has a served registration for VoIP, and the registration in question is not for VoIP
+    ///   (`Subject.ringing`).
     /// * The device has acknowledged or checked the invitation (`Subject.hasInvitation`).
     /// * The device is online, and the invitation is younger than `PushPolicy.after` (1 s by default).
     /// * A ring for this invitation was sent, given up or refused by a limit (`add`).

@@ -63,8 +63,8 @@ extension Deciding {
 
     /// Checks the holder of a claim. Returns the holder's record if the holder deserves the claim. Otherwise the commit
     /// expects exactly this holder, and the holder is fenced first: a write raises the version of the holder's record.
-    /// A commit under way that would make the holder deserve the claim then loses, and the writer of that commit decides
-    /// again and finds the claim taken.
+    /// A commit under way that would make the holder deserve the claim then loses, and the writer of that commit
+    /// decides again and finds the claim taken.
     func deservedHolder(
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
     ) throws(Undecided) -> StoredRecord? {

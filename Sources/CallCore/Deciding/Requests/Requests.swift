@@ -167,8 +167,8 @@ extension Deciding {
         return call.outcome(of: alias.origin) != nil
     }
 
-    /// Stores an early cancel for `cancelMemory` (30 s by default): an invite with this id in that time makes a call that
-    /// has ended as `cancelled`, and rings no device (section 2). The cancel is answered `callNotFound`.
+    /// Stores an early cancel for `cancelMemory` (30 s by default): an invite with this id in that time makes a call
+    /// that has ended as `cancelled`, and rings no device (section 2). The cancel is answered `callNotFound`.
     private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
             at + settings.cancelMemory > now

@@ -56,7 +56,8 @@ package struct BrokerReport: Sendable {
     package var finished: [RollCallName] = []
     /// A broker is away when no coordinator has heard it for this many milliseconds.
     package let patience: Milliseconds
-    /// A broker that has been away for this many milliseconds is forgotten: the presence of all its devices has expired.
+    /// A broker that has been away for this many milliseconds is forgotten: the presence of all its devices has
+    /// expired.
     package let memory: Milliseconds
 
     package init(coordinator: String, patience: Milliseconds, memory: Milliseconds) {
@@ -67,8 +68,8 @@ package struct BrokerReport: Sendable {
     }
 }
 
-/// The brokers of a deployment, as all coordinators know them together: the rules that every store must follow. Empty in
-/// a deployment with a single broker.
+/// The brokers of a deployment, as all coordinators know them together: the rules that every store must follow. Empty
+/// in a deployment with a single broker.
 package struct BrokerSightings: Equatable, Sendable {
     /// The bounds, in milliseconds where no unit is given.
     private enum SightingBounds {

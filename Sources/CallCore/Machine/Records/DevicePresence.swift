@@ -29,8 +29,8 @@ package struct DevicePresence: Equatable, Sendable {
     package let isOnline: Bool
     /// The start of the session.
     package let since: Milliseconds
-    /// The time of the device's last stored sign of life. Any message of the device is a sign of life, and is stored at the
-    /// latest when the stored time is older than a tenth of the lease.
+    /// The time of the device's last stored sign of life. Any message of the device is a sign of life, and is stored at
+    /// the latest when the stored time is older than a tenth of the lease.
     package let seen: Milliseconds
     /// The broker of the session's connection while the device is online; nil when the broker is not known, as in a
     /// deployment with a single broker.

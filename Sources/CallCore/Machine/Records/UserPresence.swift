@@ -60,8 +60,9 @@ package struct UserPresence: Equatable, Sendable {
     }
 
     /// Handles `online: false` or the will of a device. Returns whether the device's current session ended. The end of
-    /// another session is only remembered, so that the other session cannot start later: for `sessionMemory` (2 min), of
-    /// the last 64 sessions, by device and name. The current session ends only when its broker is the same or unknown.
+    /// another session is only remembered, so that the other session cannot start later: for `sessionMemory` (2 min),
+    /// of the last 64 sessions, by device and name. The current session ends only when its broker is the same or
+    /// unknown.
     package mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
         if !session.id.isEmpty {
             over.removeAll { $0.until <= now || $0.isOf(session) }

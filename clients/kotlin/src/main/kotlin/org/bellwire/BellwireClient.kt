@@ -46,9 +46,9 @@ public class BellwireClient internal constructor(
     /**
      * The settings of a client.
      *
-     * @property url The broker's address, `mqtt://`, `mqtts://`, `ws://` or `wss://`, or the addresses of all brokers of
-     *   the deployment with commas between them. With several, each connection goes to the next broker, in an order that
-     *   differs from device to device.
+     * @property url The broker's address, `mqtt://`, `mqtts://`, `ws://` or `wss://`, or the addresses of all brokers
+     *   of the deployment with commas between them. With several, each connection goes to the next broker, in an order
+     *   that differs from device to device.
      * @property user The user id, 1 to 64 bytes.
      * @property device The id of this device, 1 to 64 of `A-Z a-z 0-9 . _ ~ -`. A second client under the same id
      *   replaces the first. When null, each client has a random id; an app keeps an id of its own per installation, so
@@ -61,8 +61,8 @@ public class BellwireClient internal constructor(
      * @property sslContext The trusted authorities; the JVM's or Android's own when null.
      * @property transport Another MQTT client in place of the SDK's own.
      * @property topicRoot The topics' root (docs/protocol.md, section 1).
-     * @property keepAlive The MQTT keep-alive in seconds. The broker counts a device as lost after 1.5 times this period
-     *   of silence.
+     * @property keepAlive The MQTT keep-alive in seconds. The broker counts a device as lost after 1.5 times this
+     *   period of silence.
      * @property qos The QoS of this device's subscriptions and messages at the broker, 0 or 1. The SDK sends a request
      *   without a response again after a second at either QoS.
      * @property requestTimeout The time limit of a request in milliseconds. The request then throws `noResponse`.
@@ -176,8 +176,8 @@ public class BellwireClient internal constructor(
     public val resumedCalls: Flow<Call> get() = resumed.elements
 
     /**
-     * The peer messages to this user, each once; ordered messages of a sender in the order of sending. Messages that come
-     * while there is no collector wait for the next, the newest 1,024 with at most a million characters of data.
+     * The peer messages to this user, each once; ordered messages of a sender in the order of sending. Messages that
+     * come while there is no collector wait for the next, the newest 1,024 with at most a million characters of data.
      */
     public val messages: Flow<PeerMessage>
         get() = messageHub.elements.map { it.run { PeerMessage(messageID, from, fromDevice, time, data.read()) } }
@@ -206,9 +206,9 @@ public class BellwireClient internal constructor(
     // MARK: Connecting
 
     /**
-     * Connects, and returns when the service knows the device; keeps trying until then. Throws `refused` when the broker
-     * refuses the token and there is no token provider, `takenOver`, and `disconnected` when `disconnect()` is called
-     * meanwhile. The client keeps trying when the waiting coroutine is cancelled, as by `withTimeout`.
+     * Connects, and returns when the service knows the device; keeps trying until then. Throws `refused` when the
+     * broker refuses the token and there is no token provider, `takenOver`, and `disconnected` when `disconnect()` is
+     * called meanwhile. The client keeps trying when the waiting coroutine is cancelled, as by `withTimeout`.
      */
     public suspend fun connect() {
         (running ?: synchronized(lock) { running ?: begin() }).isConnected.await()
@@ -230,8 +230,8 @@ public class BellwireClient internal constructor(
     }
 
     /**
-     * Says goodbye to the service and closes the connection. Unanswered requests throw `disconnected`, and calls are over
-     * for this device with the reason `disconnected`. The app may call `connect()` again.
+     * Says goodbye to the service and closes the connection. Unanswered requests throw `disconnected`, and calls are
+     * over for this device with the reason `disconnected`. The app may call `connect()` again.
      */
     public suspend fun disconnect() {
         val ending = running ?: return
@@ -247,8 +247,8 @@ public class BellwireClient internal constructor(
     }
 
     /**
-     * Ends the client, on its loop. Once `running` is null, this function touches no property that the next `connect()` uses. The app's
-     * coroutines, which may run in this thread, are told last.
+     * Ends the client, on its loop. Once `running` is null, this function touches no property that the next `connect()`
+     * uses. The app's coroutines, which may run in this thread, are told last.
      */
     private fun end(ending: Running, error: BellwireException, last: ConnectionState) {
         if (running !== ending) return
@@ -287,11 +287,11 @@ public class BellwireClient internal constructor(
 
     /**
      * `call.invite`: calls users, and returns when the service has made the call. With `Glare.MERGE` the result may be
-     * the invitee's own call. A coroutine that is cancelled meanwhile cancels the call, and ends a call that was answered
-     * in the same moment. After `noResponse` the service may have made the call: the client cancels the call, or ends an
-     * advanced call that was answered meanwhile; another attempt needs another `callID`. A call that was merged, or that
-     * cannot be taken back, comes as a resumed call. Throws `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`,
-     * `callExists`, `badRequest`.
+     * the invitee's own call. A coroutine that is cancelled meanwhile cancels the call, and ends a call that was
+     * answered in the same moment. After `noResponse` the service may have made the call: the client cancels the call,
+     * or ends an advanced call that was answered meanwhile; another attempt needs another `callID`. A call that was
+     * merged, or that cannot be taken back, comes as a resumed call. Throws `alreadyInCall`, `callFull`, `noInvitees`,
+     * `rateLimited`, `callExists`, `badRequest`.
      */
     public suspend fun call(invitees: List<String>, options: CallOptions = CallOptions()): Call {
         currentCoroutineContext().ensureActive()
@@ -367,9 +367,10 @@ public class BellwireClient internal constructor(
     }
 
     /**
-     * Returns the call with this id that rings here or in which this device takes part, as after a push; null when there
-     * is none. Connects, and asks the service, so that a connection that was lost unseen, as in a phone that slept, is
-     * replaced. Throws `noResponse` when there is no connection within the time limit of a request, or no response.
+     * Returns the call with this id that rings here or in which this device takes part, as after a push; null when
+     * there is none. Connects, and asks the service, so that a connection that was lost unseen, as in a phone that
+     * slept, is replaced. Throws `noResponse` when there is no connection within the time limit of a request, or no
+     * response.
      */
     public suspend fun find(callID: String): Call? {
         networkChanged()
@@ -459,8 +460,8 @@ public class BellwireClient internal constructor(
     public suspend fun blockedUsers(): List<String> = readUsers(perform("user.blockList", jsonOf()).body["blocked"])
 
     /**
-     * `push.register`: registers this device for pushes while the app does not run (docs/protocol.md, section 7). The app
-     * calls this function after each connect and when its token changes.
+     * `push.register`: registers this device for pushes while the app does not run (docs/protocol.md, section 7). The
+     * app calls this function after each connect and when its token changes.
      *
      * @param app The name of the app in the operator's push settings; needed where the settings have several apps.
      */

@@ -9,8 +9,8 @@ import kotlinx.serialization.json.JsonElement
 import kotlinx.serialization.json.JsonObject
 
 /**
- * A call as this device knows it. The call changes only by messages of the service. All functions may be called from any
- * thread.
+ * A call as this device knows it. The call changes only by messages of the service. All functions may be called from
+ * any thread.
  *
  * Each request suspends until the service has answered, and throws a `BellwireException` with the service's error code,
  * such as `answeredElsewhere`, `callEnded` or `invalidState`, or with a code of the SDK's own (`noResponse`,
@@ -89,8 +89,8 @@ public class Call internal constructor(
     public val endReason: String? get() = over.value
 
     /**
-     * `endReason` as a flow for user interfaces: null until the call is over for this device. Changes after `snapshots`.
-     * Never completes.
+     * `endReason` as a flow for user interfaces: null until the call is over for this device. Changes after
+     * `snapshots`. Never completes.
      */
     public val endReasons: StateFlow<String?> = over.asStateFlow()
 
@@ -109,15 +109,15 @@ public class Call internal constructor(
 
     /**
      * Each change of a member's state once, this user's own too; completes when the call is over for this device.
-     * Changes during an absence of this device come as a single change. Changes that come while there is no collector wait
-     * for the next. A collector may be 1,024 changes behind; then the oldest are dropped.
+     * Changes during an absence of this device come as a single change. Changes that come while there is no collector
+     * wait for the next. A collector may be 1,024 changes behind; then the oldest are dropped.
      */
     public val changes: Flow<CallChange> get() = changeHub.elements
 
     /**
      * The signals of the other members, in the order of sending; lost signals are left out. Completes when the call is
-     * over for this device. Signals that come while there is no collector wait for the next, the newest 1,024 with at most
-     * a million characters of data.
+     * over for this device. Signals that come while there is no collector wait for the next, the newest 1,024 with at
+     * most a million characters of data.
      */
     public val signals: Flow<CallSignal> get() = signalHub.elements.map { CallSignal(it.from, it.fromDevice, it.data.read()) }
 

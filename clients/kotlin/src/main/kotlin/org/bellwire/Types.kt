@@ -163,7 +163,8 @@ public data class PushTexts @JvmOverloads constructor(
  * @property media `voice`, `video` or the app's own word.
  * @property timeout The seconds until the invitation expires, 1 to 600; 60 at the service when null.
  * @property extendedData A text for the members, at most 2,048 bytes.
- * @property notReceivedAfter The seconds until members are told `NOT_YET_RECEIVED`, 1 to 30; 5 at the service when null.
+ * @property notReceivedAfter The seconds until members are told `NOT_YET_RECEIVED`, 1 to 30; 5 at the service when
+ *   null.
  * @property callID The id of the call, 1 to 64 of `A-Z a-z 0-9 _ -`; random when null.
  */
 public data class CallOptions @JvmOverloads constructor(
@@ -279,8 +280,8 @@ public enum class Platform(internal val wire: String) { FCM("fcm"), APNS("apns")
 /** The reasons for which a call is over (`Call.endReason`; docs/protocol.md, section 4). A later service may add reasons. */
 public object EndReasons {
     /**
-     * A call of mode `common` was answered, and nobody rings any more: the service's part is over. `Call.isInConversation`
-     * tells whether the conversation begins on this device.
+     * A call of mode `common` was answered, and nobody rings any more: the service's part is over.
+     * `Call.isInConversation` tells whether the conversation begins on this device.
      */
     public const val ANSWERED: String = "answered"
     public const val REJECTED: String = "rejected"

@@ -53,7 +53,8 @@ internal fun MachineState.follow(request: Request, isUnplaced: Boolean, now: Lon
     if (unreceipted.any { it.messageID == messageID && it.to == to }) return
     val endsAt = now + (request["ttl"].integer ?: DEFAULT_TTL) * 1_000
     unreceipted += UnreceiptedMessage(request, messageID, to, isUnplaced, endsAt, endsAt + RECEIPT_MARGIN)
-    // The oldest message is dropped silently. The number of simultaneous requests is bounded, and receipts come in time.
+    // The oldest message is dropped silently. The number of simultaneous requests is bounded, and receipts come in
+    // time.
     if (unreceipted.size > UNRECEIPTED_MESSAGES) unreceipted.removeAt(0)
 }
 

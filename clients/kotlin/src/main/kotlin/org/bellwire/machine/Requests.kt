@@ -10,9 +10,9 @@ import org.bellwire.Response
 import org.bellwire.changesCall
 
 /*
- * Requests. The machine resends a request under the same id until its response or its time limit, and sends the requests
- * of a call one at a time (docs/protocol.md, section 2). A request that begins a call waits for the responses to
- * requests that leave another call.
+ * Requests. The machine resends a request under the same id until its response or its time limit, and sends the
+ * requests of a call one at a time (docs/protocol.md, section 2). A request that begins a call waits for the responses
+ * to requests that leave another call.
  */
 
 private val PendingRequest.isInvite get() = request.type == "call.invite"

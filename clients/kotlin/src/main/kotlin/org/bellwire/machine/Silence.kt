@@ -5,7 +5,8 @@ package org.bellwire.machine
  * (docs/protocol.md, section 1, Several brokers).
  *
  * All brokers are silent while no coordinator serves, and another broker does not help then. So the waits double with
- * each connection that is left, and a device without a request waits longer: such devices are many, and no person waits.
+ * each connection that is left, and a device without a request waits longer: such devices are many, and no person
+ * waits.
  */
 
 /** The first and the longest wait for a message after a request, in milliseconds. */

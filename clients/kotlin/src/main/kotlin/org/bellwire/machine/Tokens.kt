@@ -30,7 +30,8 @@ private const val LONGEST_LIFE = 1L shl 40
  */
 internal fun MachineState.setTokenRenewal(welcome: Welcome, now: Long) {
     if (!configuration.renewsTokens || welcome.tokenExpiresAt == null) return
-    // The value is clamped so that the pause is never too short and the sum never too large, whatever the service sends.
+    // The value is clamped so that the pause is never too short and the sum never too large, whatever the service
+    // sends.
     val life = (welcome.tokenExpiresAt - welcome.serverTime).coerceIn(0, LONGEST_LIFE)
     tokenRenewal = now + maxOf(life - RENEWAL_MARGIN, life / 2, LEAST_PAUSE)
 }

@@ -104,8 +104,8 @@ internal class BrokerAddress(text: String) {
 }
 
 /**
- * `raw`: the socket under `socket`, the same without TLS. Closing the raw socket never waits, while closing a TLS socket
- * waits for a blocked `write`.
+ * `raw`: the socket under `socket`, the same without TLS. Closing the raw socket never waits, while closing a TLS
+ * socket waits for a blocked `write`.
  */
 private class SocketStream(private val socket: Socket, private val raw: Socket) : ByteStream {
     private val input by lazy { socket.getInputStream() }

@@ -67,8 +67,8 @@ public interface Connection {
     public val backlog: Int
 
     /**
-     * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the message is larger than the
-     * broker accepts; the message then was not sent.
+     * Publishes with the QoS of the settings or with QoS 0, never retained. `expiry` in seconds. Returns false when the
+     * message is larger than the broker accepts; the message then was not sent.
      */
     public fun publish(topic: String, payload: String, expiry: Int? = null): Boolean
 

@@ -9,13 +9,13 @@ import android.util.Log
 import org.bellwire.*
 
 /**
- * The app's settings for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android starts
- * the app's process for a push, without any activity.
+ * The app's settings for the notifications of calls. The app calls `configure` in `Application.onCreate`: Android
+ * starts the app's process for a push, without any activity.
  */
 public object BellwireAndroid {
     /**
-     * @property callActivity The activity that shows a call. Its intents have the action `show` or `accept`, and the call
-     *   id as the scheme-specific part of their data. The activity connects, and accepts where the action says so.
+     * @property callActivity The activity that shows a call. Its intents have the action `show` or `accept`, and the
+     *   call id as the scheme-specific part of their data. The activity connects, and accepts where the action says so.
      * @property callIcon A drawable of the app.
      * @property declined Called when the user declines in a notification or by a headset: the app's client, where it is
      *   connected, rejects the call. Without a connection the ring check of the push declines.

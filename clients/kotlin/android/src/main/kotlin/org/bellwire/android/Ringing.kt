@@ -46,8 +46,9 @@ public class Ringing(private val context: Context) {
 
     /**
      * Rings for a call that the app's own client tells of (`incomingCalls`), and ends the ringing with the call or its
-     * answer. Returns when the call is over for this device. When there is a conversation then (`call.isInConversation`),
-     * the app calls `stop` at the conversation's end. A coroutine that is cancelled ends the ringing.
+     * answer. Returns when the call is over for this device. When there is a conversation then
+     * (`call.isInConversation`), the app calls `stop` at the conversation's end. A coroutine that is cancelled ends the
+     * ringing.
      */
     public suspend fun follow(call: Call, text: String) {
         if (call.endReason != null) return
