@@ -23,7 +23,7 @@ public enum SignalClientError {
     public static let notConnected = -7
     /// The token has ended.
     public static let tokenExpired = -8
-    /// The configuration is not valid: the description names the word.
+    /// The configuration is not valid: the description names the mistake.
     public static let invalidConfiguration = -9
 
     static func make(_ code: Int, _ reason: String) -> NSError {

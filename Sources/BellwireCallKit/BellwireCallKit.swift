@@ -227,7 +227,8 @@
             followers = [ofCalls, ofConnections, ofTheManager]
         }
 
-        /// The manager has no call any more, and so the common calls are over that the service has ended before.
+        /// Called when the manager has no call any more. The conversation of a common call goes on after the service
+        /// has ended the call; this conversation is over now.
         private func isIdle(after call: BellwireCall?) {
             let last = call.map { UUID(callID: $0.id.string) }
             let isOver = manager.callID == nil ? outliving : outliving.filter { $0 == last }
@@ -532,7 +533,7 @@
             }
         }
 
-        /// Rejects a call. Returns whether the service knows.
+        /// Rejects a call. Returns whether the service has learned of the rejection.
         private func isDeclined(_ content: PushContent, _ id: UUID) async -> Bool {
             if let call = known[id] {
                 if manager.call === call {

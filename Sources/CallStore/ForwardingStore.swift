@@ -28,7 +28,7 @@ package enum StoreOperation: String, CaseIterable, Sendable {
 package protocol ForwardingStore: CallStore {
     var store: any CallStore { get }
 
-    /// Performs an operation of the other store.
+    /// Performs `work`, which is an operation of `store`.
     func around<Value>(
         _ operation: StoreOperation, _ work: () async throws(StoreError) -> Value
     ) async throws(StoreError) -> Value

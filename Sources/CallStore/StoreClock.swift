@@ -57,11 +57,11 @@ package enum ClockBounds {
     /// The divisor for following a set clock: 1 ms for each so many milliseconds, so that no minute of ringing is
     /// longer by a tenth of a second.
     package static let slew: Milliseconds = 1_000
-    /// The longest correction, in milliseconds, at one look at the clock.
+    /// The longest correction, in milliseconds, at one reading of the clock.
     package static let longestSlew: Milliseconds = 60
-    /// The interval, in milliseconds, at which the next process that looks at the clock writes the time to the store:
-    /// short enough to show a starting process that others are running, and long enough for a disk that is written each
-    /// time.
+    /// The interval, in milliseconds, after which the next process that reads the clock writes the time to the store.
+    /// The interval is short enough to show a starting process that others are running, and long enough for a disk that
+    /// is written each time.
     package static let telling: Milliseconds = 400
 }
 
@@ -115,9 +115,9 @@ package struct StoreClock: Sendable {
 package struct SharedClock: Equatable, Sendable {
     /// The time on which all coordinators agree, minus the time of the store's machine.
     package private(set) var correction: Milliseconds = 0
-    /// The agreed time at the last look of any process.
+    /// The agreed time at the last reading by any process.
     package private(set) var last: Milliseconds = 0
-    /// The wall clock of the process that looked last minus the agreed time.
+    /// The wall clock of the process that read the clock last, minus the agreed time.
     package private(set) var skew: Milliseconds = 0
     /// The number of times that the clock was found to be set. `lastStep` is the last difference, in milliseconds.
     package private(set) var steps: Int64 = 0
@@ -125,9 +125,9 @@ package struct SharedClock: Equatable, Sendable {
 
     package init() {}
 
-    /// Takes a look of a process into account. `raw` is the time of the store's machine. `expected` is the time by the
-    /// process's own clock, nil for a process that has just started. `wall` is the process's wall clock. Returns the
-    /// agreed time.
+    /// Handles a process's reading of the clock. `raw` is the time of the store's machine. `expected` is the time by
+    /// the process's own clock, nil for a process that has just started. `wall` is the process's wall clock. Returns
+    /// the agreed time.
     package mutating func look(raw: Milliseconds, expected: Milliseconds?, wall: Milliseconds) -> Milliseconds {
         var now = raw + correction
         let likely = expected ?? likely(raw: now, wall: wall)
@@ -160,8 +160,8 @@ package struct SharedClock: Equatable, Sendable {
     }
 
     private mutating func slew(_ now: inout Milliseconds) {
-        // The step follows from the clock and not from the time between two looks, because many looks may fall into a
-        // second.
+        // The step follows from the clock and not from the time between two readings, because many readings may fall
+        // into a second.
         let most = min(max(now / ClockBounds.slew - last / ClockBounds.slew, 0), ClockBounds.longestSlew)
         let change = min(max(-correction, -most), most)
         correction += change

@@ -148,7 +148,7 @@ extension HistoryChecker {
         later(.receipt(key, entry))
     }
 
-    /// Checks that the outcome is correct. Runs with a delay, when the faults of that time are known.
+    /// Checks that the outcome of a peer message is correct. Runs with a delay, when the faults of that time are known.
     mutating func judgeReceipt(_ key: RequestKey, _ entry: HistoryEntry) {
         guard let history = messages[key], let outcome = history.outcome else { return }
         // The receipt is not checked when the service accepted the message before the first copy that the checker

@@ -15,8 +15,8 @@ final class RedisCluster: RedisLink {
     private enum Bounds {
         /// The bound on the time in which commands are sent again because slots are being moved, in milliseconds.
         static let redirecting: Milliseconds = 1_000
-        /// The same because the cluster is down. The time is shorter than the difference from its clock at which a
-        /// server refuses the time of a command.
+        /// The bound on the time in which commands are sent again because the cluster is down, in milliseconds. The
+        /// bound is below the difference from its own clock at which a server refuses the time of a command.
         static let down: Milliseconds = 400
         /// The pause before commands are sent again that no server accepts now, because their slot is being moved or
         /// the cluster is down, in milliseconds.

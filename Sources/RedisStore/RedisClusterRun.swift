@@ -1,6 +1,6 @@
 import CallCore
 
-/// The way of a pipeline through its stages.
+/// The run of a pipeline on a cluster, stage by stage.
 final class RedisClusterRun {
     let pipeline: RedisPipeline
     let exchange: RedisExchange
@@ -43,8 +43,8 @@ final class RedisClusterRun {
         pipeline.commands.last?.route == .written ? pipeline.commands.count - 1 : nil
     }
 
-    /// Keeps a reply. When several servers reply to a command, an error counts before any number, and else the least
-    /// number counts.
+    /// Keeps the reply to the command at `place`. When several servers reply to a command, an error counts before any
+    /// number; without an error, the least number counts.
     func keep(_ reply: RedisReply, at place: Int) {
         guard let known = replies[place] else {
             replies[place] = reply

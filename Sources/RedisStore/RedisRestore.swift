@@ -8,7 +8,7 @@ import SignalingProtocol
 /// and a restore that was interrupted leaves a Redis that no coordinator uses.
 package struct RedisRestore {
     private enum Bounds {
-        /// The number of commands in one round trip, and of their bytes.
+        /// The bounds of one round trip: the number of commands, and the number of their bytes.
         static let commands = 64
         static let bytes = 4 << 20
     }

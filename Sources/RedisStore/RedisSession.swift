@@ -117,7 +117,7 @@ final class RedisSession: AnswersLater {
     }
 
     /// Makes a round trip to one of the servers, by its place in the order of their names; nil when there is no such
-    /// server. For commands that name no key, such as `SCAN`.
+    /// server. The method serves commands that name no key, such as `SCAN`.
     func run(_ pipeline: RedisPipeline, atServer place: Int) async throws(StoreError) -> [RedisReply]? {
         let link = try connected()
         let servers = link.servers.sorted { $0.name < $1.name }
@@ -183,7 +183,7 @@ final class RedisSession: AnswersLater {
             roundTrips += 1
             replies = try await request.connection.replies(to: request.exchange)
         } catch {
-            // A cluster refused a command, and its connections stand.
+            // The connections have not failed: the cluster has only refused a command.
             if request.connection.failure == nil { throw error }
             // Redis was restarted since the last command. All steps may be repeated: a commit that succeeded after all
             // finds its own write, a request whose claim is taken by its own call is decided again, and the state

@@ -173,7 +173,8 @@ extension SQLiteCallStore {
         ) { ($0.bytes(0), $0.text(1)) }.first
         guard let (record, owner) = record else { return 0 }
         try delete(endpoint, letter.id.string, letter.number, bytes: record.count, of: owner)
-        // A replayed letter that comes before the first entry of its line is the new first entry, without attempts.
+        // A replayed dead letter that comes before the first entry of its line is the new first entry, without
+        // attempts.
         try database.run(
             """
             UPDATE outbox_lines SET due=?4, attempts=0, first_attempt=NULL

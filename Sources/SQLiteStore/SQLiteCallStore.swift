@@ -23,8 +23,8 @@ package final class SQLiteCallStore: CallStore {
         /// The size, in bytes, to which the log is cut when the log starts anew: about the size of SQLite's writes
         /// between two checkpoints. The log grows beyond this size only while a reader holds the log.
         static let log = 4 * 1024 * 1024
-        /// The divisor of `historyPerUser` that gives the average excess of ended calls before a user's list is
-        /// trimmed: about a tenth. A trim at each call end would cost too much.
+        /// A user's list is trimmed when the list has, on average, `historyPerUser / historySlack` ended calls too
+        /// many: a tenth of `historyPerUser`. A trim at each call end would cost too much.
         static let historySlack = 10
     }
 

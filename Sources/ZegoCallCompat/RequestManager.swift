@@ -57,7 +57,7 @@ public class RequestManager: NSObject, RequestProtocol {
 
     // MARK: Requests
 
-    /// Makes a request of document 003: `path` is one of the `API_…` constants. A request is tried for 10 s.
+    /// Makes a request of ZEGO's document 003: `path` is one of the `API_…` constants. A request is tried for 10 s.
     public func request(_ path: String, parameter: [String: AnyObject], callback: RequestCallback?) {
         let done = OnMain<RequestCallback?>(callback)
         do throws(ZegoError) {

@@ -120,7 +120,7 @@ class MachineDevice(Device):
         self.pending: set[str] = set()
         """The ids of requests without an outcome from the SDK."""
         self._beats: dict[str, float] = {}
-        """By call: when the last heartbeat was sent."""
+        """The time of the last heartbeat, by call."""
         self._forget()
         self._number = machines.enrol(self)
 
@@ -129,7 +129,7 @@ class MachineDevice(Device):
         self._owed: list[dict[str, Any]] = []
         """Acks that the SDK still has to send."""
         self._heard: dict[str, int] = {}
-        """By call, the highest revision of an event or response."""
+        """The highest revision of an event or response, by call."""
         self._shown: set[str] = set()
         self._to_tell: list[tuple[str, int]] = []
         """Messages that the SDK still has to tell the app, in order: events by call and revision, peer messages by id
@@ -137,8 +137,8 @@ class MachineDevice(Device):
         self._ordered: set[str] = set()
         """Peer messages in streams that the SDK still has to tell the app, each in its turn."""
         self._signals: dict[str, float | None] = {}
-        """By place, when each signal came that the SDK still has to tell the app; None for a signal that the SDK has
-        told."""
+        """The time at which each signal came that the SDK still has to tell the app, by place; None for a signal that
+        the SDK has told."""
         self.pending.clear()
 
     def beyond(self, reason: str) -> NoReturn:

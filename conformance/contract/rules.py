@@ -110,7 +110,7 @@ class Judge:
         """Checks the first response to each request, with the number of messages before the request: the test cannot
         know which of several responses answers which copy of a request."""
         newest: dict[str, int] = {}
-        """By call: the newest revision in the messages before a request."""
+        """The newest revision in the messages before a request, by call."""
         seen = 0
         for asked, request, response in sorted(firsts, key=lambda first: first[0]):
             for message in device.messages[seen:asked]:

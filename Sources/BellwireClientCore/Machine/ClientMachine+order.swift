@@ -4,9 +4,9 @@ import SignalingProtocol
 /// 2, Peer messages).
 extension ClientMachine {
     /// The bounds of message streams. A first send that was lost comes again after 1, 2, 4, 8 s; an expired message
-    /// never comes. An unknown stream may be in its middle, since the app was restarted: its earlier messages are then
-    /// on their way, or never come. Copies are recognised by `messageID`: two messages with the same `seq` are two
-    /// messages.
+    /// never comes. The first message from an unknown stream may be from the middle of the stream, since this app was
+    /// restarted: the earlier messages are then on their way, or never come. Copies are recognised by `messageID`: two
+    /// messages with the same `seq` are two messages.
     static let messageBounds = StreamBounds(beginning: 1_000, gap: 10_000, remembered: 0)
 
     // MARK: Received

@@ -14,7 +14,7 @@ struct DeadlineQueue {
     var count: Int { waiting.count }
     var hasFound: Bool { found.contains { waiting.contains($0) } }
 
-    /// Adds own deadlines that have come.
+    /// Adds deadlines of this coordinator's own timers that have come.
     mutating func add(own ids: [RecordID]) { own += ids.filter { waiting.insert($0).inserted } }
 
     /// Adds deadlines that another coordinator did not serve.

@@ -177,8 +177,8 @@ struct Intake {
         let (user, body) = (received.device.userID, received.request.body)
         let retryAfter =
             switch body {
-            // Neither counts towards the user's limits: any holder of its key may send a ring check, and backends must
-            // not be blocked.
+            // Ring checks and backends' requests do not count towards the user's limits: any holder of an invitation's
+            // key may send a ring check, and a user's limits must not stop a backend.
             case .ringCheck: excess(.init(user, body))
             case _ where body.isForBackends: excess(.device(received.device))
             default: excess(.device(received.device)) ?? excess(.init(user, body)) ?? debt(of: user, for: received)

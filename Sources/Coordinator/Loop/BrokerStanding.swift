@@ -54,8 +54,8 @@ struct BrokerStanding {
     private var nextCanary = Int64.max
     /// The number of canaries that were published since the broker has delivered a message.
     private var missedCanaries = 0
-    /// Whether the broker has ever delivered a canary. A broker that refuses the canaries is not judged by them; a
-    /// broker that has delivered one is, on each later connection too.
+    /// Whether the broker has ever delivered a canary. Only a broker that has delivered a canary is judged by its
+    /// canaries, also on later connections: another broker may refuse canaries.
     private var hasCanary = false
     /// The time at which the broker last delivered a message.
     private var lastHeard = Int64.min / 2
@@ -130,14 +130,14 @@ struct BrokerStanding {
         return [.sendCanary(broker)]
     }
 
-    /// Handles that the broker has delivered a message.
+    /// Notes that the broker has delivered a message.
     mutating func heard(isCanary: Bool, _ now: Int64) {
         missedCanaries = 0
         lastHeard = now
         if isCanary { hasCanary = true }
     }
 
-    /// Handles that the broker has accepted the connection.
+    /// Subscribes, after the broker has accepted the connection.
     mutating func connected(_ now: Int64) -> [CoordinatorLoop.Action] {
         guard case .connecting = state else { return [] }
         missedCanaries = 0
@@ -172,7 +172,7 @@ struct BrokerStanding {
         return []
     }
 
-    /// Handles that the process stood still and its received messages are stale.
+    /// Gives the connection up after the process was frozen, because the received messages are stale.
     mutating func frozen(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .offline, .ended: return []

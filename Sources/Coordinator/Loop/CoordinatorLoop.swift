@@ -83,7 +83,8 @@ package final class CoordinatorLoop {
         /// The number of messages that begin a batch at once; fewer wait for the batch before, at most `batchInterval`.
         static let worthABatch = 24
         static let batchInterval: Int64 = 4
-        /// The longest time between reads of the broker's messages, however batches follow each other.
+        /// The longest time between two reads of the broker's messages, even when batches follow each other without a
+        /// pause.
         static let longestUnread: Int64 = 20
         /// The number of deadlines per batch while messages wait for longer than half of `lateAfter`: most deadlines
         /// are resends, and resends give way.

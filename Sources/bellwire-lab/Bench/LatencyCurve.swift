@@ -15,7 +15,8 @@ struct LatencyCurve {
 
     private var fastest: Double { points.map(\.offered).max() ?? 1 }
 
-    /// The logarithms between which latency is drawn, since the knee is steep.
+    /// The range of the latency axis, as decimal logarithms. The axis is logarithmic, since the curve rises steeply at
+    /// its knee.
     private var decades: ClosedRange<Double> {
         let values = points.flatMap { [$0.p50, $0.p99] }.filter { $0 > 0 }
         return log10(values.min() ?? 0.1).rounded(.down)...log10(values.max() ?? 10).rounded(.up)

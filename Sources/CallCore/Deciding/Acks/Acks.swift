@@ -2,10 +2,10 @@ import SignalingProtocol
 
 /// Acks of call events (docs/protocol.md, section 5).
 extension Deciding {
-    /// Decides an ack. A stale ack, of an earlier revision than the call's, still shows that the device has that
-    /// revision, so it can make the invitation `received`. Like any ack, it replaces the device's last ack only if its
-    /// session is another, or its revision is higher. The device gets the latest revision at once, unless limits hold
-    /// the delivery back.
+    /// Decides an ack. An ack replaces the device's last ack only if the ack has another session or a higher revision.
+    /// A stale ack, of an earlier revision than the call's, still shows that the device has this earlier revision, so a
+    /// stale ack can make the invitation `received`. After a stale ack the device gets the latest revision at once,
+    /// unless limits hold the delivery back.
     func decideAck(
         _ device: DeviceAddress, _ revision: Int, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(Undecided) {

@@ -25,8 +25,7 @@ package struct PushJudge: Sendable {
     /// * The device is online, and the invitation is younger than `PushPolicy.after` (1 s by default).
     /// * A ring for this invitation was sent, given up or refused by a limit (`add`).
     ///
-    /// `unsent` holds the pushes that stand as `trying` and are known to have
-    /// reached no provider.
+    /// `unsent` holds the pushes that stand as `trying` and are known to have reached no provider.
     package func judge(
         _ reading: PushReading, now: Milliseconds, unsent: Set<PushID> = []
     ) -> PushJudgement {
