@@ -50,7 +50,7 @@ struct RingingMachine {
         case refused(UUID, ring: Int)
         /// CallKit starts the call that the user makes.
         case start(UUID)
-        /// The service has taken the invitation. `as` is the call's id at the service. After a glare merge it may
+        /// The service has taken the invitation. `as` is the call's id at the service. After a glare merge this id may
         /// differ from the id under which CallKit shows the call, which is the first value.
         case called(UUID, ring: Int, as: UUID, PushContent)
         /// There is no call: the service or this device has refused.

@@ -179,7 +179,7 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + away) { [self] in online() }
     }
 
-    /// Notices after a while that the broker stands still, if it is this device's broker.
+    /// Makes the device notice, after a while, that its broker is frozen; other brokers are ignored.
     func standsStill(_ broker: SimulatedBroker) {
         guard let connection, world.brokers.of(connection) === broker else { return }
         world.at(world.now + Bounds.keepalive) { [self] in

@@ -22,8 +22,8 @@ package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
     /// since.
     func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError)
 
-    /// Stores those of these endpoints that the store has lost, for example at a failover: endpoints that the list does
-    /// not contain although no operator has removed them since the last `keep`.
+    /// Stores again each of `endpoints` that the store has lost, for example at a failover: endpoints that the store's
+    /// list does not contain although no operator has removed the endpoints since the last `keep`.
     func keepLost(_ endpoints: [KeptEndpoint]) async throws(StoreError)
 
     /// Removes an endpoint from the list, until settings are kept that name the endpoint. Commits write no more entries

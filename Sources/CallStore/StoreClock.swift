@@ -131,8 +131,8 @@ package struct SharedClock: Equatable, Sendable {
     package mutating func look(raw: Milliseconds, expected: Milliseconds?, wall: Milliseconds) -> Milliseconds {
         var now = raw + correction
         let likely = expected ?? likely(raw: now, wall: wall)
-        // A process that expects an earlier time than others have seen was stopped itself: the store's clock is right
-        // then.
+        // A process that expects an earlier time than other processes have seen was frozen: the store's clock is then
+        // right.
         if abs(likely - now) > ClockBounds.step, likely + ClockBounds.step >= last {
             step(by: likely - now, &now)
         } else if now + ClockBounds.step < last {

@@ -12,7 +12,8 @@ enum AdminBounds {
     static let reason = 256
     /// The number of endpoints in the list of endpoints.
     static let endpoints = 100
-    /// The number of dead letters that one request sends again, and in one step, after which the store serves others.
+    /// The bound on dead letters that one request sends again, and that the store handles in one step. Between two
+    /// steps the store serves other requests.
     static let replayed = 1_000
     static let replayedInOneStep = 64
     /// The number of dead letters among which one is searched: as many as an endpoint keeps.
@@ -38,8 +39,8 @@ enum AdminAct: Sendable {
     /// Dead letters are sent again: all, one, or those of a time and later.
     case replay(EndpointName, webhookID: String?, since: Milliseconds)
 
-    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in it;
-    /// else `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
+    /// Returns the request that ends a live call for all: of an advanced call, `call.end` by a member who is in the
+    /// call; else `call.cancel` by an inviter of members who are pending. Nil when nobody is in the call or pending.
     static func request(toEnd call: CallSnapshot, _ reason: String?, _ id: RequestID) -> RelayedRequest? {
         let present = call.mode == .advanced ? call.members.first { $0.state == .accepted }?.userID : nil
         let pending = call.members.first { $0.state.isPending }

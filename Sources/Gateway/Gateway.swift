@@ -82,7 +82,7 @@ package final class Gateway: Sendable {
         guard let relayInbox = Inbox<AskedRequest>(most: OpenRequestBounds.requests),
             let readerInbox = Inbox<AskedQuestion>(most: ReaderBounds.waiting),
             let streams = StreamDesk(most: settings.http.mostStreams)
-        else { throw SetupError(description: "no descriptors for a gateway") }
+        else { throw SetupError(description: "the process has no file descriptors left for a gateway") }
         self.relayInbox = relayInbox
         self.readerInbox = readerInbox
         var settings = settings

@@ -99,7 +99,7 @@ struct Asked {
             let (user, device) = (
                 try required(body, "userID", "a user id of 1 to 64 bytes", UserID.init), try optionalDevice(body)
             )
-            guard device != .server else { throw .badRequest("device: server is no device's name") }
+            guard device != .server else { throw .badRequest("device: the device id server is for backends") }
             return .token(user, device, milliseconds: try life(body))
         case .adminEnd, .adminSignOut, .adminDisable, .adminEnable, .adminLogLevel, .adminReplay:
             return try adminAct(newID)

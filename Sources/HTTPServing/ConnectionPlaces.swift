@@ -108,8 +108,8 @@ struct ConnectionPlaces {
     }
 
     /// Whether the connection's request may be served. A connection in a reserved place moves to a free ordinary place,
-    /// or to that of the ordinary connection that has been at rest longest, which is then returned: it must be shut
-    /// down.
+    /// or takes the place of the ordinary connection that has been at rest longest. This connection is then returned,
+    /// and must be shut down.
     mutating func mayServe(
         _ connection: ConnectionHandle, isVital: Bool
     ) -> (mayServe: Bool, givingWay: ConnectionHandle?) {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// The calls and requests that may be among the writes that the store has lost; which writes these were is
-/// unknown. Calls and requests that are made afterwards are checked like any others.
+/// The calls and requests whose writes the store may have lost. The checker does not know which writes were lost. Calls
+/// and requests that are made afterwards are checked like any others.
 struct LostHistory {
     private var calls: [CallID: Int64] = [:]
     private var requests: [HistoryChecker.RequestKey: Int64] = [:]

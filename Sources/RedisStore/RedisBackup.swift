@@ -55,7 +55,7 @@ package struct RedisBackup {
             for server in visit.link.servers { try readValues(kind, server, sink) }
         }
         guard try visit.slotMap() == layout else {
-            throw StoreError(.unsettled, "\(visit.address): the cluster moved slots meanwhile: begin again")
+            throw StoreError(.unsettled, "\(visit.address): the cluster moved slots meanwhile: start again")
         }
         return records
     }

@@ -391,7 +391,7 @@ final class RedisSession: AnswersLater {
     /// drift cannot explain the difference: the clock was set, and is checked before its next use.
     func learnClock(_ raw: Milliseconds, between before: Milliseconds, _ after: Milliseconds) throws(StoreError) -> Bool
     {
-        guard StoredNumber.times.contains(raw) else { throw StoreError(.failed, "\(address): no time: \(raw)") }
+        guard StoredNumber.times.contains(raw) else { throw StoreError(.failed, "\(address): the clock shows \(raw)") }
         clock.learn(raw + shared.correction, between: before, after)
         return !clock.isDoubtful
     }

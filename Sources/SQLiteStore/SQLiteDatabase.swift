@@ -80,8 +80,8 @@ final class SQLiteDatabase {
         throw error()
     }
 
-    /// Copies this database as of one moment into an empty one. Writers of this database do not wait: in WAL mode a
-    /// reader keeps nobody out.
+    /// Copies this database, as of one moment, into an empty database. Writers of this database do not wait: in WAL
+    /// mode a reader keeps nobody out.
     func copy(to target: SQLiteDatabase) throws(StoreError) {
         guard let backup = sqlite3_backup_init(target.handle, "main", handle, "main") else { throw target.error() }
         var code = SQLITE_BUSY

@@ -123,7 +123,7 @@ extension PhoneSettings {
         var users: [UserID] = []
         for word in arguments.positionals {
             guard let invitee = UserID(word) else { throw UsageError("bellwire call: \(word) is not a user id") }
-            guard invitee != user else { throw UsageError("bellwire call: \(word) cannot call oneself") }
+            guard invitee != user else { throw UsageError("bellwire call: \(word) is the calling user") }
             if !users.contains(invitee) { users.append(invitee) }
         }
         role = .call(users)

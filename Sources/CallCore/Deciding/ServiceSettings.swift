@@ -63,7 +63,7 @@ package enum ServiceBounds {
     /// The time, in milliseconds, without a message of a broker after which the broker is away, when the caller's grace
     /// is shorter: three canaries.
     package static let brokerPatience: Milliseconds = 6_000
-    /// The age, in microseconds, up to which a coordinator tells brokers the disabled users as it has read them.
+    /// The longest age, in microseconds, of the list of disabled users that a coordinator still sends to brokers.
     package static let disabledUsersAge: Int64 = 5_000_000
     /// The number of disabled users whom a coordinator signs out after each reading of the list.
     package static let signOutsPerReading = 100

@@ -34,7 +34,7 @@ package struct Batch {
                 devices.append(device)
             case .call(let callID, .request):
                 // The calls of a batch are decided independently, but a user that leaves a call and enters another call
-                // wants both in this order.
+                // wants the two requests served in this order.
                 guard enters(.calls), self.callID == nil || self.callID == callID else { return false }
                 self.callID = callID
             case .call, .message: return enters(.calls)

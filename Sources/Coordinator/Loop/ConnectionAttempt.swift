@@ -30,7 +30,7 @@ final class ConnectionAttempt: Sendable {
             self.lock.withLock { _ in self.result = result }
             wakeUp.wake()
         }
-        guard isStarted else { throw MQTTError(kind: .unreachable, message: "no thread for the connection") }
+        guard isStarted else { throw MQTTError(kind: .unreachable, message: "the system refuses a thread") }
     }
 
     static func connection(_ options: MQTTConnection.Configuration) throws(MQTTError) -> MQTTConnection {

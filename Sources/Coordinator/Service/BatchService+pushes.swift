@@ -9,7 +9,7 @@ extension BatchService {
         _ request: Request.PushRegister, _ device: DeviceAddress
     ) async throws(StoreError) -> Response.Outcome {
         guard device.deviceID != .server else {
-            return .failure(SignalingError(.badRequest, "device: server is no device's name"))
+            return .failure(SignalingError(.badRequest, "device: the device id server is for backends"))
         }
         guard request.target.hasPoint else {
             return .failure(SignalingError(.badRequest, "subscription.keys.p256dh: is no point of P-256"))
@@ -64,7 +64,7 @@ extension BatchService {
         guard !live.isEmpty else { return }
         let works = live.map { CallWork(id: $0, events: [.registered(user)]) }
         guard await serveCalls(works).isEmpty else {
-            throw StoreError(.unsettled, "a call of the user could not be told of the registration")
+            throw StoreError(.unsettled, "the registration was not committed to a call of the user")
         }
     }
 }

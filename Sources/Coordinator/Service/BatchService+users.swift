@@ -64,7 +64,7 @@ extension BatchService {
         var place: HistoryPlace?
         if let cursor = query.cursor, cursor != Answer.lastCursor {
             guard let known = HistoryPlace(cursor) else {
-                return .failure(SignalingError(.badRequest, "cursor: is not one that the service gave"))
+                return .failure(SignalingError(.badRequest, "cursor: not a cursor of the service"))
             }
             place = known
         }
@@ -118,7 +118,7 @@ extension BatchService {
         let areAllTold = try await serveDepartures(
             known.map { (session: DeviceSession($0.device, id: $0.session, broker: $0.broker), reason: .logout) },
             isRepeated: true)
-        guard areAllTold else { throw StoreError(.unsettled, "a call of the user could not be told") }
+        guard areAllTold else { throw StoreError(.unsettled, "the sign-out was not committed to a call") }
     }
 
     /// Erases the user's data, after signing the user out on all devices and out of every call: the writes that follow
@@ -148,7 +148,7 @@ extension BatchService {
             works.append(.request(ReceivedRequest(device: device, request: request, path: path)), to: id)
         }
         guard await serveCalls(works.works).isEmpty else {
-            throw StoreError(.unsettled, "a call of the user could not be left")
+            throw StoreError(.unsettled, "the user's leaving was not committed to a call")
         }
     }
 

@@ -246,8 +246,8 @@ extension DuePush {
     /// The id of the push's reservation, which fits the store's bound whatever the names are.
     fileprivate func reservation(_ callID: CallID) -> String {
         let push = "\(callID):\(state.invitation):\(kind):\(registration.key.platform):\(registration.key.app)"
-        // Each token or subscription counts, so that a device that registers ever new ones while it rings is not sent
-        // more pushes.
+        // Each token or subscription counts, so that a device that registers ever new tokens while the device rings is
+        // not sent more pushes.
         return kind == .ring ? "\(push):\(registration.mark)" : push
     }
 }

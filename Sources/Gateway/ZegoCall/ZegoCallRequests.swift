@@ -85,7 +85,7 @@ extension Asked {
         }
         let callees = body["callees"]?.array?.map(ZegoCall.Party.init)
         guard let callees, !callees.isEmpty, !callees.contains(nil) else {
-            throw .badRequest("callees: expected a list, each with an id and a name")
+            throw .badRequest("callees: expected a list of objects with id and name")
         }
         guard let kind = body["type"]?.integer.flatMap(ZegoCall.Kind.init) else {
             throw .badRequest("type: expected 1 (voice) or 2 (video)")
