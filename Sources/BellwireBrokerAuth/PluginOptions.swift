@@ -60,7 +60,7 @@ struct PluginOptions {
         }
     }
 
-    /// Returns nil for no limit.
+    /// Returns nil for `0/0`, which means no limit.
     private func rate(_ text: String) throws(OptionError) -> PublishLimit? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false).map { Int($0) }
         if parts == [0, 0] { return nil }
@@ -70,7 +70,7 @@ struct PluginOptions {
         return limit
     }
 
-    /// Returns nil for no limit.
+    /// Returns nil for 0, which means no limit.
     private func count(_ name: String, _ text: String) throws(OptionError) -> Int? {
         guard let count = Int(text), (0...1_000_000).contains(count) else {
             throw OptionError("plugin_opt_\(name): expected a number of connections, or 0 for no limit")

@@ -51,7 +51,7 @@ package struct Simulator {
         return world.lines
     }
 
-    /// A failure in the smallest world that was found in which the failure still happens.
+    /// A failure, told by the smallest world in which the simulator has found the failure.
     package struct Story: Sendable {
         package let violations: [Violation]
         package let acts: Int

@@ -1,4 +1,4 @@
 #pragma once
 #include <hiredis/hiredis.h>
-// For `epoll`, by which RedisCluster waits for the connections to all servers of a cluster together.
+// RedisCluster uses `epoll` to wait for the connections to all servers of a cluster together.
 #include <sys/epoll.h>

@@ -39,8 +39,8 @@ package final class BearerCheck: Sendable {
 
     private enum BearerBounds {
         static let known = 1_024
-        /// The interval, in milliseconds, of the looks at the key file. After such a look, tokens of a removed key are
-        /// refused.
+        /// The interval, in milliseconds, at which the gateway checks the key file. After such a check, tokens of a
+        /// removed key are refused.
         static let look: Int64 = 1_000
     }
 

@@ -1,4 +1,5 @@
-/// The paths that a listener of a gateway serves. To all other paths it answers as to a path that nobody knows.
+/// The paths that a listener of a gateway serves. The listener answers a request for any other path as a request for an
+/// unknown path.
 enum ListenerScope {
     /// The only listener of a gateway without `--admin-http`.
     case everything

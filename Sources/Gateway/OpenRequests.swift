@@ -57,7 +57,7 @@ struct OpenRequests {
     private var isListening = false
     /// The time at which a request without a response was first sent since the broker's last message.
     private var silentSince: Int64?
-    /// The number of brokers that were left since the last message because they delivered nothing.
+    /// The number of brokers that the gateway has left since the last message, because the brokers delivered nothing.
     private var silentBrokers = 0
 
     /// - Parameter name: the topic level below devices' topics on which responses come.

@@ -108,7 +108,7 @@ final class Reader {
         if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
         _ = poll(&descriptors, nfds_t(descriptors.count), Int32(limit))
         if descriptors[1].revents != 0 || socket?.deadline != nil { store.receive() }
-        // The store has closed its connection; the next look shows at once whether the store still answers.
+        // The store has closed its connection: `look` shows at once whether the store still answers.
         if socket != nil, store.socket == nil { nextLook = 0 }
         executor.run()
     }

@@ -71,7 +71,7 @@ package final class HTTPStream: Sendable {
         state.withLock { state in if state.hasArrived { state.hadArrived = true } }
     }
 
-    /// For tests without a connection.
+    /// Stands, in tests without a connection, for a client that has received the bytes.
     func arrived() { state.withLock { $0.hadArrived = true } }
 
     /// The bytes that were not sent yet.
@@ -104,7 +104,7 @@ package final class HTTPStream: Sendable {
         case broken
     }
 
-    /// For microhttpd's thread.
+    /// Takes the next bytes into microhttpd's buffer. Called by microhttpd's thread.
     func take(into buffer: UnsafeMutableRawBufferPointer, suspending connection: ConnectionHandle) -> Piece {
         state.withLock { state in
             switch state.phase {

@@ -23,7 +23,7 @@ final class RedisSession: AnswersLater {
         /// The longest pause between attempts where another server may take over: requests are served again within a
         /// second of a failover.
         static let failoverBackoff: Int64 = 200
-        /// The time between two looks at the settings of Redis, which an operator may change at any time.
+        /// The time between two checks of the settings of Redis, which an operator may change at any time.
         static let settingsInterval: Milliseconds = 10_000
         /// The bound on attempts to agree on the clock: of coordinators that check the clock at the same time, only one
         /// succeeds each time.

@@ -18,7 +18,7 @@ package struct DisabledUsers: Equatable, Sendable {
         self.users = Set(users.prefix(Self.most).compactMap { $0.string.flatMap(UserID.init) })
     }
 
-    /// Returns the list with one user more; nil when it would be too long.
+    /// Returns the list with one user more; nil when the new list would be too long.
     package func adding(_ user: UserID) -> DisabledUsers? {
         if users.contains(user) { return self }
         let longer = DisabledUsers(users.union([user]))

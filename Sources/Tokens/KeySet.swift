@@ -102,7 +102,7 @@ package struct KeySet: Sendable {
         return added
     }
 
-    /// Removes all keys with this name. Returns whether there was one.
+    /// Removes all keys with this name. Returns whether the set had such a key.
     package mutating func remove(id: String) -> Bool {
         let count = keys.count
         keys.removeAll { $0.id?.hasSameBytes(as: id) ?? false }

@@ -80,7 +80,8 @@ struct MediaDelivery {
 
 /// Reads the key files again when they change, on a thread of its own.
 private final class MediaKeyWatch: Sendable {
-    /// The interval of the looks, in milliseconds: two looks see a new key within a second.
+    /// The interval at which the files are read, in milliseconds. A new key must be seen twice (`MediaKeyFile`), which
+    /// takes less than a second.
     private static let look: Int32 = 400
 
     private let isStopped = Atomic(false)

@@ -41,7 +41,8 @@ struct ProcessReader {
 
     private let urls: [String]
     private let sender: HTTPSender
-    /// The id of the first request of the next reading, so that a late answer is not taken for a later one.
+    /// The id of the first request of the next reading, so that a late answer is not taken for an answer to a later
+    /// request.
     private var nextID: UInt64 = 0
 
     /// Takes the addresses of the command line.

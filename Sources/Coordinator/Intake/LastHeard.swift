@@ -11,7 +11,7 @@ struct LastHeard {
         var reminded = Milliseconds.min / 2
     }
 
-    /// The bound on devices. At the bound all are forgotten: the next message of each device adds it again.
+    /// The bound on devices. At the bound all devices are forgotten; each device is added again with its next message.
     private static let most = 65_536
     /// The least time between two reminders of a device, in milliseconds; a device publishes its presence again at most
     /// once a second.

@@ -6,7 +6,7 @@ import Support
 
 /// A coordinator's connection to one broker. The loop says when to connect, also after a connection is lost.
 ///
-/// More than 200 lines: everything that is sent to a broker or comes from it ends, or begins anew, with one connection.
+/// More than 200 lines: all messages to and from a broker end, or begin anew, with one connection.
 final class BrokerLink {
     private enum LinkBounds {
         /// The bound on messages that are not sent yet, or, at QoS 1, not acknowledged; at the bound, outbound messages

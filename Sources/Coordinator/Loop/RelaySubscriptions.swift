@@ -3,11 +3,11 @@ import CallCore
 /// The subscriptions by which a coordinator takes messages for the brokers that it serves from other coordinators,
 /// which are cut off from these brokers (docs/decisions/0033).
 struct RelaySubscriptions {
-    /// The brokers that the coordinator served when it last looked.
+    /// The brokers that the coordinator served at the last call of `actions`.
     private var served: [Bool] = []
 
-    /// Returns the actions that follow from the changes since the last look: for each broker that the coordinator
-    /// serves, a subscription at every other broker that it serves.
+    /// Returns the actions that follow from the changes since the last call: for each broker that the coordinator
+    /// serves, a subscription at every other served broker.
     mutating func actions(for standings: BrokerStandings) -> [CoordinatorLoop.Action] {
         guard standings.count > 1 else { return [] }
         let now = (0..<standings.count).map { standings[$0].isListening }

@@ -15,7 +15,7 @@ struct Notices {
 
     /// The log names a user at most once in this time, in milliseconds: the user who met limits most often.
     private static let limitedInterval: Int64 = 60_000
-    /// The log names no user who met limits fewer times than this.
+    /// The number of times that a user must meet limits before the log names the user.
     private static let limitedTimes = 10
 
     private let log: Log

@@ -143,8 +143,8 @@ package final class CallService {
         }
     }
 
-    /// The disabled users as read in the last seconds; nil when they were not. An older list must not replace a newer
-    /// one at a broker.
+    /// The disabled users; nil when the coordinator has not read the list in the last seconds. An older list must not
+    /// replace a newer list at a broker.
     var disabledUsers: Set<UserID>? {
         let age = context.stopwatch() - context.disabledUsersReadAt
         return age < ServiceBounds.disabledUsersAge ? context.disabledUsers : nil

@@ -77,8 +77,8 @@ package final class MediaKeyFile: Sendable {
         var key: MediaKey
         /// The digest of the content that `key` was read from, or that was found to be unusable.
         var known: [UInt8]
-        /// The digest of a new content that was seen once. A second look must see the same content: the first may have
-        /// met a file that was being written.
+        /// The digest of a new content that was seen once. A second reading must see the same content: the first
+        /// reading may have met a file that was being written.
         var fresh: [UInt8]?
         /// The reason why the file could not be opened.
         var failure: String?

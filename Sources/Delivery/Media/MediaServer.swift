@@ -26,7 +26,8 @@ package struct MediaServer: Sendable {
     static let mostTokenBytes = 16 << 10
     /// The longest name of a room, in bytes.
     package static let mostRoomBytes = 128
-    /// A token is valid from this many seconds before it is made, so that a server whose clock is behind accepts it.
+    /// A token is valid from this many seconds before its making, so that a server whose clock is behind accepts the
+    /// token.
     static let headStart: Int64 = 10
 
     package let name: String

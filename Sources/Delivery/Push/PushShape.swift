@@ -74,7 +74,7 @@ extension PushShape {
     static let presets: [(name: String, shape: PushShape)] = [
         ("bellwire", PushShape()),
         ("flutter_callkit_incoming", flutterCallkitIncoming),
-        // For apps that combine callkeep and react-native-voip-push-notification.
+        // This preset serves apps that combine callkeep and react-native-voip-push-notification.
         ("callkeep", PushShape(apnsVoIP: callKeep, fcm: callKeep)),
     ]
 

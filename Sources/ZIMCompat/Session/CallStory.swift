@@ -86,8 +86,8 @@ struct CallStory: Sendable {
 
     private func end(_ own: MemberSnapshot, _ isOwnDoing: Bool) -> [Notice] {
         guard call.mode == .advanced, call.state == .ended, own.state.isLive else { return [] }
-        // An app that ends a call learns so from the callback. But a late response to another request has the call as
-        // it is now, and another user may have ended the call.
+        // An app that ends a call learns of the end from the callback. But a late response to another request has the
+        // present state of the call, and another user may have ended the call.
         return isOwnDoing && call.endedBy == user ? [] : [.ended(call)]
     }
 

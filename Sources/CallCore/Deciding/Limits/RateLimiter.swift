@@ -16,7 +16,7 @@ package struct RateLimits: Sendable, Equatable {
 
     package var signals = Limit(rate: 500, burst: 1_000)
     package var messages = Limit(rate: 100, burst: 500)
-    /// `call.invite` and `call.add`. A human user does not call faster than this.
+    /// `call.invite` and `call.add`. No human user calls faster than this limit.
     package var invitations = Limit(rate: 10, burst: 100)
     /// All other requests.
     package var requests = Limit(rate: 500, burst: 2_000)

@@ -177,7 +177,7 @@ package struct ResendPacing {
         return now - since >= Self.patience
     }
 
-    /// Whether an ack of the leader is still awaited. This is false after the clock went back.
+    /// Whether an ack of the leader is still awaited; false after the clock went back.
     private func isLeaderAwaited(_ state: DeviceState, _ now: Milliseconds) -> Bool {
         (0..<Self.leaderLife).contains(now - state.leaderSentAt)
     }

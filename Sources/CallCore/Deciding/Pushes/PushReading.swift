@@ -60,7 +60,8 @@ package struct DuePush: Equatable, Sendable {
 /// The result about a call's pushes at present.
 package struct PushJudgement: Equatable, Sendable {
     package var due: [DuePush] = []
-    /// The time, by the store's clock, of the next look of a worker; nil when only a change of the call requires this.
+    /// The time, by the store's clock, at which a worker must judge the pushes again; nil when only a change of the
+    /// call requires a new judgement.
     package var next: Milliseconds?
     /// The pushes that will be due at that time or later unless the call changes.
     package var postponed: Set<PushID> = []
