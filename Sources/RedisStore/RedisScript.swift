@@ -291,6 +291,7 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
+    /// Merges the notes by the rules of `shared`, unless the call is gone.
     private static let noteBody = """
         local known = read(KEYS[1], 1)
         if not known.v then return 0 end

@@ -1,5 +1,5 @@
 """Each code block of the documents is checked by its language: programs are parsed, and commands exist and know their options. The blocks that are
-also run have tests of their own: test_readme.py, test_docs.py (backend.md), test_push_listings.py, test_emqx_recipe.py, test_webhooks.py."""
+also run have tests of their own: test_readme.py, test_docs.py (backend.md), test_listings.py and test_apple.py (push.md), test_emqx_recipe.py, test_webhooks.py."""
 
 from __future__ import annotations
 

@@ -79,6 +79,8 @@ extension CallMachine {
         return cancel.invitees == nil ? [] : errors
     }
 
+    /// Returns the member's place when `inviter` may cancel the invitation. An accept that came first has moved the
+    /// member out of the pending states, and the error names the member's state.
     private func cancellability(of user: UserID, by inviter: UserID) -> Result<Int, SignalingError> {
         guard let index = index(user) else { return .failure(.callNotFound) }
         let member = call.members[index]

@@ -68,6 +68,8 @@ extension CallMachine {
         return nextTransition.map { $0.at > delivery } ?? true
     }
 
+    /// Moves pending invitees whose invitation has expired to `timeout`, and ends the call when this leaves no reason
+    /// to go on (section 3).
     private mutating func invitationsExpired(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         for index in call.members.indices {
@@ -90,12 +92,16 @@ extension CallMachine {
         }
     }
 
+    /// Cancels the pending invitations after the grace, unless the inviting device is online again (section 3, Caller
+    /// lost).
     private mutating func callerStayedAway(_ context: DeadlineContext) {
         call.callerLostAt = nil
         guard !context.isInviterOnline, call.members.contains(where: \.state.isPending) else { return }
         cancelForLostCaller(now: context.now)
     }
 
+    /// Moves accepted members without a sign of life for the permitted silence to `quit` (section 3), and finds the time
+    /// of the next check.
     private mutating func heartbeatsChecked(_ context: DeadlineContext) {
         var next: Milliseconds?
         var silent: [Int] = []

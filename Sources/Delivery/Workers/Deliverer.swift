@@ -262,6 +262,8 @@ package final class Deliverer: LeasedWorker {
         }
     }
 
+    /// Schedules the next attempt (`RetryDelay`), or makes the entry a dead letter when no time for attempts is left.
+    /// `asked` is the delay of the receiver's `Retry-After`.
     private func scheduleRetry(_ attempt: WebhookAttempt, _ asked: Milliseconds?) {
         let entry = attempt.entry
         let due = RetryDelay.next(
