@@ -100,8 +100,8 @@ extension CallMachine {
         cancelForLostCaller(now: context.now)
     }
 
-    /// Moves accepted members without a sign of life for the permitted silence to `quit` (section 3), and finds the time
-    /// of the next check.
+    /// Moves accepted members without a sign of life for the permitted silence to `quit` (section 3), and finds the
+    /// time of the next check.
     private mutating func heartbeatsChecked(_ context: DeadlineContext) {
         var next: Milliseconds?
         var silent: [Int] = []
