@@ -56,7 +56,7 @@ import Testing
         #expect(scene.call.state == .active)
     }
 
-    // "a `call.cancel` of it ends the merged call"
+    // "a `call.cancel` of the alias ends it"
 
     @Test func aCancelOfTheMergedIdEndsAnAdvancedCall() throws {
         let scene = try Scene(.advanced)

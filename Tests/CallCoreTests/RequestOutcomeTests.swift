@@ -2,8 +2,8 @@ import CallCore
 import SignalingProtocol
 import Testing
 
-/// Section 2 of the protocol: "a repeated request that succeeded changes nothing, however late it comes, and gets the
-/// same outcome (the last 16 requests of a device per call are remembered)".
+/// Section 2 of the protocol: "A repeated request that succeeded changes nothing, however late it comes, and gets the
+/// same outcome. The last 16 requests of a device per call are remembered."
 @Suite struct RequestOutcomeTests {
     private func key(_ user: UserID, _ device: DeviceID, _ number: Int) -> RequestKey {
         RequestKey(device: DeviceAddress(userID: user, deviceID: device), requestID: RequestID("r\(number)")!)

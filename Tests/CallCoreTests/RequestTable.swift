@@ -56,7 +56,7 @@ extension TableRow {
         }
     }
 
-    /// "`invalidState` and `callEnded` carry `"state"`: the state of the member in question."
+    /// `invalidState` and `callEnded` come "with the `"state"` of the member in question".
     private func checkError(_ error: SignalingError, in scene: Scene, of user: UserID) {
         switch error.code {
         case .invalidState:

@@ -3,8 +3,8 @@ import Coordinator
 import SignalingProtocol
 import Testing
 
-/// "A repeated request that succeeded changes nothing, however late it comes, and gets the same outcome; a request
-/// that was refused is judged again" (docs/protocol.md, section 2).
+/// "A repeated request that succeeded changes nothing, however late it comes, and gets the same outcome. A
+/// request that was refused is judged again." (docs/protocol.md, section 2).
 struct IdempotencyTests {
     let world = World()
     let alice: Phone

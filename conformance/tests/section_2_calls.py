@@ -194,7 +194,7 @@ def glare_rings_by_default(scene: Scene) -> None:
     names("the error", error["message"], "glare")
 
 
-@sentence("2 call.invite", "A deployment without push checks it all the same.")
+@sentence("2 call.invite", "A deployment without push checks the field all the same.")
 def push_is_checked(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     push = {"title": "Alice", "content": "Video call", "payload": "{}"}
@@ -527,7 +527,7 @@ def a_call_has_at_most_its_limit_of_live_members(scene: Scene) -> None:
     alice.refused("call.add", "callFull", callID=call, invitees=[guests[0]])
 
 
-@sentence("2", "callFull (more than 10 members, configurable)")
+@sentence("2", "callFull | more than 10 members, configurable")
 def a_full_call_is_not_joined(scene: Scene) -> None:
     limit = scene.limits.max_members
     require(limit <= 10, f"an invite cannot reach the limit of {limit} members")
@@ -561,8 +561,8 @@ def a_call_has_at_most_three_times_its_limit_of_members(scene: Scene) -> None:
 
 @sentence(
     "2",
-    "Request ids must be unique per device … a call.invite without callID that repeats an old id is a resend of the old"
-    " call.",
+    "So request ids must be unique per device … a call.invite without callID that repeats an old id is a "
+    "resend of the old call.",
 )
 def an_invite_that_repeats_an_old_id_is_a_resend(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")

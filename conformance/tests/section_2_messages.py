@@ -137,7 +137,7 @@ def the_data_of_a_message_is_any_json_value(scene: Scene) -> None:
         true(f"the message has {data[:80]!r}", b'"data":' + data in _message(bob, message_id).raw)
 
 
-@sentence("2 Messages", "without a messageID the service derives the id from (user, device, id)")
+@sentence("2 Messages", "Without a messageID the service derives the id from (user, device, id)")
 def a_message_id_that_is_left_out_is_derived(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     request = alice.start("message.send", to=bob.user, data=1)
@@ -167,8 +167,8 @@ def a_message_named_again_is_not_sent_anew(scene: Scene) -> None:
 
 @sentence(
     "2 Messages",
-    "another message under the id of a request that this device has sent before is badRequest: data and ttl count, in"
-    " data neither white space nor the order of fields",
+    "Another message under the id of a request that this device has sent before is badRequest: data and ttl "
+    "count, in data neither white space nor the order of fields",
 )
 def another_message_under_the_id_of_a_request_is_refused(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -182,7 +182,7 @@ def another_message_under_the_id_of_a_request_is_refused(scene: Scene) -> None:
     equal("the message's id", again["messageID"], message_id)
 
 
-@sentence("2 Messages", "another sender naming it is refused with badRequest")
+@sentence("2 Messages", "Another sender naming it to this recipient is refused with badRequest")
 def a_message_id_of_another_sender_is_refused(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     message_id = _send(alice, bob, messageID=new_id())
@@ -192,7 +192,7 @@ def a_message_id_of_another_sender_is_refused(scene: Scene) -> None:
     names("the error", error["message"], "messageID")
 
 
-@sentence("2 Messages", "A messageID is at home with its recipient")
+@sentence("2 Messages", "A messageID belongs to its recipient")
 def a_message_id_is_at_home_with_its_recipient(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
     message_id = new_id()
@@ -224,7 +224,7 @@ def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
     equal("the state after the expiry", expired.again().ok()["state"], "expired")
 
 
-@sentence("2 Messages", "So a device that was away when the receipt came asks by sending the request again.")
+@sentence("2 Messages", "So a device that missed the receipt asks by sending the request again.")
 def a_device_that_was_away_asks_by_sending_again(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     request_id, message_id = new_id(), new_id()
@@ -245,7 +245,9 @@ def one_may_send_to_oneself(scene: Scene) -> None:
     equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
 
 
-@sentence("2 Messages", "the sending device may see its own message as well, and its ack does not deliver it.", waits=1)
+@sentence(
+    "2 Messages", "The sending device may see its own message, and its ack does not deliver the message.", waits=1
+)
 def the_ack_of_the_sending_device_does_not_deliver_a_message(scene: Scene) -> None:
     alice = scene.device("alice")
     tablet = scene.another(alice, "tablet", auto_ack=False)
@@ -274,8 +276,7 @@ def a_message_is_sent_again_after_1_2_4_8_and_every_8_seconds(scene: Scene) -> N
 
 
 @sentence(
-    "2 Messages",
-    "to a device that begins a session its user's waiting messages, up to 64, go at once, on its own topic",
+    "2 Messages", "When a device begins a session, its user's waiting messages, up to 64, go at once, on its own topic"
 )
 def waiting_messages_go_to_a_device_that_begins_a_session(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
@@ -290,7 +291,7 @@ def waiting_messages_go_to_a_device_that_begins_a_session(scene: Scene) -> None:
         equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
 
 
-@sentence("2 Messages", "to a device that begins a session its user's waiting messages", waits=1)
+@sentence("2 Messages", "They do not go again when the device repeats its presence", waits=1)
 def waiting_messages_do_not_go_again_in_the_same_session(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     time.sleep(BACKOFF[0])  # an earlier repeated presence belongs to the session's beginning
@@ -398,11 +399,7 @@ def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
     equal("the receipts", len(alice.find(lambda m: m.type == "receipt")), 1)
 
 
-@sentence(
-    "2 Rate limits",
-    "At most 256 messages may wait for a user; a further message is refused with rateLimited, whoever the "
-    "sender is.",
-)
+@sentence("2 Rate limits", "messages that wait for a user, whoever the sender is | 256")
 def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
     _, burst = scene.limits.rates.get("message", (0.0, MOST_FOR_A_USER * 4))
     bob, carol = scene.absent("bob"), scene.absent("carol")
@@ -460,7 +457,7 @@ def the_stream_of_a_message_is_passed_on(scene: Scene) -> None:
         names(f"stream {wrong!r}", error["message"], "stream")
 
 
-@sentence("2 Messages", "its resends carry them, and so does one that waited for a device that comes later.", waits=1)
+@sentence("2 Messages", "are kept and passed on with the message and its resends", waits=1)
 def the_stream_stays_with_a_message(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     away = scene.absent("away")
@@ -471,7 +468,7 @@ def the_stream_stays_with_a_message(scene: Scene) -> None:
     fields("the message that waited", _message(scene.device_of(away), waiting).body, **place)
 
 
-@sentence("2 Messages", "the service itself keeps no order.")
+@sentence("2 Messages", "The service keeps no order.")
 def a_message_is_passed_on_whatever_its_seq(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     for seq in (3, 1, 1):

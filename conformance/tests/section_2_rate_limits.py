@@ -95,37 +95,32 @@ def _queries() -> dict[str, Any]:
     return {"type": "call.get", "callID": "none"}
 
 
-@sentence("2 Rate limits", "call.signal 500 per second, burst 1000", alone=True)
+@sentence("2 Rate limits", "call.signal | 500 | 1000", alone=True)
 def signals_are_limited(scene: Scene) -> None:
     alice = scene.device("alice")
     _flood(scene, alice, "signal", lambda: {"type": "call.signal", "callID": "none", "data": 1})
 
 
-@sentence("2 Rate limits", "message.send 100 per second, burst 500", alone=True)
+@sentence("2 Rate limits", "message.send | 100 | 500", alone=True)
 def messages_are_limited(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     # The same message is sent each time, since at most 256 messages may wait for a user.
     _flood(scene, alice, "message", lambda: {"type": "message.send", "to": bob, "data": 1, "messageID": "m"})
 
 
-@sentence("2 Rate limits", "call.invite and call.add 10 per second, burst 100", alone=True)
+@sentence("2 Rate limits", "call.invite and call.add | 10 | 100", alone=True)
 def invitations_are_limited(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     # The call does not exist, so that no user is invited.
     _flood(scene, alice, "invite", lambda: {"type": "call.add", "callID": "none", "invitees": [bob]})
 
 
-@sentence("2 Rate limits", "all other requests 500 per second, burst 2000", alone=True)
+@sentence("2 Rate limits", "all other requests | 500 | 2000", alone=True)
 def all_other_requests_are_limited(scene: Scene) -> None:
     _flood(scene, scene.device("alice"), "other", _queries)
 
 
-@sentence(
-    "2 Rate limits",
-    "Beyond: rateLimited with retryAfter in milliseconds; after that time a request of that class is free "
-    "again.",
-    alone=True,
-)
+@sentence("2 Rate limits", "After retryAfter a request of that class is free again.", alone=True)
 def after_retry_after_one_request_is_free_again(scene: Scene) -> None:
     require(scene.options.replicas == 1, "each replica counts for itself (--replicas)")
     alice = scene.device("alice")
@@ -139,7 +134,7 @@ def after_retry_after_one_request_is_free_again(scene: Scene) -> None:
         alice.refused("call.get", "callNotFound", callID="none")
 
 
-@sentence("2 Rate limits", "Nothing was done.", alone=True)
+@sentence("2 Rate limits", "refused with rateLimited and retryAfter in milliseconds, and changes nothing", alone=True)
 def a_request_over_the_limit_does_nothing(scene: Scene) -> None:
     alice, carol = scene.device("alice"), scene.device("carol")
     calls: list[str] = []
@@ -212,7 +207,7 @@ def a_signal_without_id_over_the_limit_is_answered_by_an_error(scene: Scene) -> 
     between("retryAfter", error["retryAfter"], 1, 1000 / rate + 1)
 
 
-@sentence("2 Rate limits", "At most 100 invitations of a user are live")
+@sentence("2 Rate limits", "live invitations of a user: pending invitees whom this user invited or added | 100")
 def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
     count = scene.limits.live_invitations
     alice, carol = scene.devices("alice", "carol")
@@ -227,7 +222,7 @@ def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
     eventually(scene, "the place is free", lambda: alice.start("call.invite", invitees=[scene.absent("bob")]).wait()["ok"])
 
 
-@sentence("2 Rate limits", "At most 100 messages of a user wait")
+@sentence("2 Rate limits", "messages of a user that wait, to all recipients together | 100")
 def at_most_100_messages_of_a_user_wait(scene: Scene) -> None:
     alice, carol = scene.devices("alice", "carol")
     for _ in range(scene.limits.waiting_messages):

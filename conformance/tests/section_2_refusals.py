@@ -76,7 +76,7 @@ ABOUT_A_CALL = (
 # Error codes
 
 
-@sentence("2 Errors", "badRequest (malformed, missing, ill-typed or out-of-range field: the message names it)")
+@sentence("2 Errors", "badRequest | malformed, missing, ill-typed or out-of-range field: the message names it")
 def a_bad_request_names_the_field(scene: Scene) -> None:
     alice = scene.device("alice")
     wrong: list[dict[str, Any]] = [{}, {"callID": 5}, {"callID": "a b"}, {"callID": None}]
@@ -105,7 +105,7 @@ def whatever_a_field_must_not_be_is_refused_by_its_name(scene: Scene) -> None:
         equal(f"the code for a timeout of {number[:20]}", response["error"]["code"], "badRequest")
 
 
-@sentence("2 Errors", "callExists (an invite names a callID already used, and is no resend)")
+@sentence("2 Errors", "callExists | an invite names a callID already used, and is no resend")
 def an_invite_with_a_used_call_id_is_refused(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = alice.invite(bob, callID=new_id())
@@ -132,7 +132,7 @@ def only_the_same_request_is_a_resend(scene: Scene) -> None:
 
 
 @sentence(
-    "2 Errors", "callNotFound (no such call, or none that this user was ever invited to: a stranger cannot tell which)"
+    "2 Errors", "callNotFound | no such call, or none that this user was ever invited to: a stranger cannot tell which"
 )
 def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
@@ -160,7 +160,7 @@ def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
     equal("the calls", [alice.get(call) for call in calls], before)
 
 
-@sentence("2 Errors", "alreadyInCall (with the callID of one's own live call: quit or join it)")
+@sentence("2 Errors", "alreadyInCall | with the callID of one's own live call: quit or join it")
 def already_in_call_names_the_own_live_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
@@ -170,7 +170,7 @@ def already_in_call_names_the_own_live_call(scene: Scene) -> None:
     equal("the first call", bob.get(call)["state"], "ended")
 
 
-@sentence("2 Errors", "noInvitees (every invitee failed; no call is made)")
+@sentence("2 Errors", "noInvitees | every invitee failed; no call is made")
 def an_add_whose_invitees_all_fail_is_refused(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
@@ -218,9 +218,7 @@ def no_input_changes_anothers_data_or_goes_unanswered(scene: Scene) -> None:
 # Malformed requests
 
 
-@sentence(
-    "2 Malformed requests", "A missing or ill-typed type with a usable id gets a response with badRequest naming type."
-)
+@sentence("2 Malformed requests", "With a usable id, a missing or ill-typed type is answered badRequest naming type")
 def a_missing_or_ill_typed_type_is_a_bad_request(scene: Scene) -> None:
     alice = scene.device("alice")
     wrong: list[Any] = [None, 5, False, ["call.get"], {}]
@@ -229,14 +227,14 @@ def a_missing_or_ill_typed_type_is_a_bad_request(scene: Scene) -> None:
         names(f"the error for {type_}", error["message"], "type")
 
 
-@sentence("2 Malformed requests", "An unknown type with a usable id gets a response with unknownType")
+@sentence("2 Malformed requests", "With a usable id … an unknown type is answered unknownType")
 def an_unknown_type_is_answered_unknown_type(scene: Scene) -> None:
     alice = scene.device("alice")
     for type_ in ("call", "call.", "Call.get", "call.get ", "response", "event", "welcome", "presence", "", "é😀"):
         alice.refused(type_, "unknownType", callID="none")
 
 
-@sentence("2 Malformed requests", "with no usable id it is answered by type error with badRequest naming id")
+@sentence("2 Malformed requests", "Without a usable id the answer is type error with badRequest naming id")
 def an_unknown_type_without_id_is_answered_by_an_error(scene: Scene) -> None:
     alice = scene.device("alice")
     wrong: list[dict[str, Any]] = [{}, {"id": 5}, {"id": "a b"}]
@@ -262,7 +260,7 @@ def a_malformed_ack_or_heartbeat_is_answered_by_an_error(scene: Scene) -> None:
     alice.answer({"type": "ack", "messageID": "a b"}, "badRequest")
 
 
-@sentence("2 Malformed requests", "A well-formed one never gets an answer, also when its call is unknown.")
+@sentence("2 Malformed requests", "A well-formed one never gets an answer, even when its call is unknown.")
 def a_well_formed_ack_or_heartbeat_never_gets_an_answer(scene: Scene) -> None:
     alice = scene.device("alice")
     with alice.hears_nothing("answer", lambda m: m.type in ("error", "response") and m.get("id") is None):
@@ -307,7 +305,8 @@ def checks_have_an_order(scene: Scene) -> None:
 
 @sentence(
     "2 Outcomes",
-    'invalidState and callEnded carry "state": the state of the member in question. alreadyInCall carries "callID".',
+    'invalidState | not possible in this state; with the "state" of the member in question … callEnded '
+    '| with the "state" of the member in question | | alreadyInCall | with the callID',
 )
 def invalid_state_and_call_ended_carry_the_members_state(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -323,7 +322,7 @@ def invalid_state_and_call_ended_carry_the_members_state(scene: Scene) -> None:
 
 @sentence(
     "2 Outcomes",
-    "answeredElsewhere (the user accepted or rejected on another device, also when the call has ended since)",
+    "answeredElsewhere: the user accepted or rejected on another device, also when the call has ended since",
 )
 def one_who_answered_on_another_device_is_told_so(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -340,7 +339,7 @@ def one_who_answered_on_another_device_is_told_so(scene: Scene) -> None:
                 alice.end(call)
 
 
-@sentence("2 Outcomes", "callEnded (the call ended; state is the member's state)", waits=3)
+@sentence("2 Outcomes", "callEnded: the call ended; state is the member's state", waits=3)
 def one_whose_call_ended_is_told_so(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     ended = {
@@ -362,7 +361,7 @@ def one_whose_call_ended_is_told_so(scene: Scene) -> None:
 
 @sentence(
     "2 Outcomes",
-    "invalidState (state is the member's state, for example accepted, rejected, cancelled, timeout)",
+    "invalidState: state is the member's state, for example accepted, rejected, cancelled, timeout",
     waits=1,
 )
 def one_who_is_not_pending_is_told_the_state(scene: Scene) -> None:
@@ -385,7 +384,8 @@ def one_who_is_not_pending_is_told_the_state(scene: Scene) -> None:
 
 @sentence(
     "2 call.cancel",
-    "call.cancel, the first that applies: callNotFound (remembered for 30 s); callEnded … notInviter … invalidState",
+    "call.cancel, the first that applies: … callNotFound (remembered for 30 s) … callEnded … notInviter … "
+    "invalidState",
 )
 def of_several_refusals_of_a_cancel_the_first_applies(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -419,11 +419,7 @@ def a_cancel_by_one_who_invited_nobody_is_refused(scene: Scene) -> None:
     bob.refused("call.cancel", "notInviter", callID=call, invitees=[carol.user])
 
 
-@sentence(
-    "2 call.cancel",
-    "invalidState with state, when no invitee is pending (also when a common call was ended by the answer: state is"
-    " accepted)",
-)
+@sentence("2 call.cancel", "When a common call was ended by the answer, state is accepted.")
 def a_cancel_after_the_answer_is_told_that_it_was_accepted(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
@@ -517,8 +513,8 @@ def a_join_where_one_is_already_changes_nothing(scene: Scene) -> None:
 
 @sentence(
     "2 call.join",
-    "call.join on another device (hand-over) makes a new revision; other members are not told of it, the former device"
-    " gets call.handledElsewhere.",
+    "A hand-over (call.join on another device) makes a new revision, and the former device gets "
+    "call.handledElsewhere.",
 )
 def a_hand_over_tells_the_former_device(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -555,8 +551,8 @@ def one_in_an_advanced_call_may_accept_a_common_one(scene: Scene) -> None:
 
 @sentence(
     "2 Refusals",
-    "Where reason and extendedData show up: those of call.accept, call.reject, call.join, call.quit and call.end in the"
-    " acting member's entry (of call.end without a change of its state)",
+    "reason and extendedData show up in the entries of the members concerned: the acting member (call.accept, "
+    "call.reject, call.join, call.quit, and call.end, without a change of state)",
 )
 def reason_and_extended_data_show_up_with_the_acting_member(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -584,7 +580,7 @@ def _shows(other: Device, call: str, actor: Device, response: dict[str, Any], **
     fields("the entry that others see", member(told["call"], actor), **expected)
 
 
-@sentence("2 Refusals", "that of call.cancel in the cancelled members', that of call.add in the added members'")
+@sentence("2 Refusals", "the cancelled members (call.cancel) or the added members (call.add)")
 def extended_data_of_cancel_and_add_show_up_with_the_others(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
@@ -598,7 +594,7 @@ def extended_data_of_cancel_and_add_show_up_with_the_others(scene: Scene) -> Non
     equal("the inviter's", member(cancelled["call"], alice).get("extendedData"), None)
 
 
-@sentence("2 Refusals", "No request is refused with the code busy: a busy invitee is a state (section 3).")
+@sentence("2 Refusals", "busy | no request is refused with it: a busy invitee is a state (section 3)")
 def a_busy_invitee_is_a_state_and_no_refusal(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     ring(alice, bob)
@@ -648,7 +644,7 @@ def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
     equal("the call of the same request when the user is known", request.again().ok()["call"]["state"], "ringing")
 
 
-@sentence("2 Users", "(--users known; default any)")
+@sentence("2 Users", "With the setting --users known (default any)")
 def anybody_may_be_invited_by_default(scene: Scene) -> None:
     require(scene.options.users == "any", "only registered users may be invited (--users known)")
     alice, unknown = scene.device("alice"), scene.user("unknown")

@@ -1,4 +1,4 @@
-"""Section 2: requests and responses, repeated requests, the early cancel ("fast cancel"), and the alias that a glare
+"""Section 2: requests and responses, repeated requests, the early cancel, and the alias that a glare
 merge leaves."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ..scene import Scene
 from ..suite import MQTT5, sentence
 from .steps import new_id, ring, talk
 
-REPEATED = "a repeated request that succeeded changes nothing, however late it comes, and gets the same outcome"
+REPEATED = "A repeated request that succeeded changes nothing, however late it comes, and gets the same outcome"
 
 
-@sentence("2", "Each gets exactly one outcome, sent to the requesting device")
+@sentence("2", "Each request gets exactly one outcome, sent to the requesting device")
 def each_request_gets_exactly_one_outcome(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     tablet = scene.another(alice, "tablet")
@@ -44,7 +44,11 @@ def a_refusal_has_a_code_and_a_message(scene: Scene) -> None:
 OTHER_CONTENT = "a request whose id this device has used for another request on the call, of another type or with other content, is badRequest"
 
 
-@sentence("2", OTHER_CONTENT)
+@sentence(
+    "2",
+    "A request whose id this device has used for another request on the call, of another type or with other "
+    "content, is badRequest",
+)
 def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     first = alice.start("call.invite", callID=new_id(), invitees=[bob.user], mode="advanced")
@@ -66,12 +70,12 @@ def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
 
 @sentence(
     "2",
-    'The same id with other content is refused with badRequest and "idUsed":true in the error, as long as the first request'
-    " is remembered. Content is the values of the fields that this document has for the type, but not id, callID,"
-    " messageID, seq and stream. The order of fields, white space, escapes, unknown fields and Correlation Data do not"
-    " count, nor whether a number is written as 60 or 60.0; the order of invitees does. A field that is left out equals"
-    " null; it need not equal the value that it then has by default. Requests are remembered per call, and messages per"
-    " recipient: the same id on another call, or to another user, is another request.",
+    'The same id with other content is refused with badRequest and "idUsed":true in the error, as long '
+    "as the first request is remembered. Content is the values of the type's fields in this document, "
+    "except id, callID, messageID, seq and stream. The order of fields, white space, escapes, unknown "
+    "fields and Correlation Data do not count, nor whether a number is written as 60 or 60.0. The order "
+    "of invitees counts. A field that is left out equals null; it need not equal the field's default. "
+    "The same id on another call, or in a message to another user, is another request.",
 )
 def content_is_what_the_fields_say(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -204,7 +208,7 @@ def a_repeated_end_changes_nothing(scene: Scene) -> None:
     _repeat(request, alice, bob)
 
 
-@sentence("2", "the last 16 requests of a device per call are remembered")
+@sentence("2", "The last 16 requests of a device per call are remembered")
 def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced")
@@ -220,7 +224,7 @@ def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
     equal("bob's state", member(again["call"], bob)["state"], "quit")
 
 
-@sentence("2", "a request that was refused is judged again")
+@sentence("2", "A request that was refused is judged again")
 def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = new_id()
@@ -230,13 +234,13 @@ def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
     equal("bob's state", member(request.again().ok()["call"], bob)["state"], "accepted")
 
 
-# The fast cancel
+# The early cancel
 
 
 @sentence(
-    "2 Fast cancel",
-    "a call.cancel naming a callID that does not exist (yet) is answered callNotFound and remembered for 30 s: a"
-    " call.invite of the same user with that callID that is handled later creates the call cancelled and rings nobody.",
+    "2 Early cancel",
+    "a call.cancel naming a callID that does not exist (yet) is answered callNotFound and remembered for 30 s "
+    "… A later call.invite of the same user with that callID is answered ok and rings nobody",
 )
 def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -248,9 +252,9 @@ def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
 
 
 @sentence(
-    "2 Fast cancel",
-    "The later call.invite is answered ok. Its call has the state ended and the endReason cancelled, and "
-    "all its invitees are cancelled.",
+    "2 Early cancel",
+    "A later call.invite of the same user with that callID is answered ok and rings nobody: its call has the "
+    "state ended and the endReason cancelled, and all its invitees are cancelled.",
 )
 def an_invite_after_its_cancel_is_answered_with_a_cancelled_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -262,7 +266,7 @@ def an_invite_after_its_cancel_is_answered_with_a_cancelled_call(scene: Scene) -
         equal("its members' states", states(made)[1:], ["cancelled", "cancelled"])
 
 
-@sentence("2 Fast cancel", "Fast cancel: it is remembered per user.")
+@sentence("2 Early cancel", "remembered for 30 s, per user")
 def a_cancel_before_its_invite_is_remembered_per_user(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = new_id()
@@ -275,7 +279,7 @@ def a_cancel_before_its_invite_is_remembered_per_user(scene: Scene) -> None:
     equal("the call that another device of alice cancelled", cancelled["state"], "ended")
 
 
-@sentence("2 Fast cancel", "remembered for 30 s", waits=lambda t: t.cancel_memory + 2)
+@sentence("2 Early cancel", "remembered for 30 s", waits=lambda t: t.cancel_memory + 2)
 def a_cancel_before_its_invite_is_remembered_for_its_time(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     memory = scene.timings.cancel_memory
@@ -295,10 +299,7 @@ def a_cancel_before_its_invite_is_remembered_for_its_time(scene: Scene) -> None:
 # The alias that a glare merge leaves
 
 
-@sentence(
-    "2",
-    "After a glare merge, the inviter's own callID is an alias of the merged call: a resent invite finds it",
-)
+@sentence("2", "the inviter's own callID is an alias of the merged call: a resent invite finds that call")
 def after_a_glare_merge_a_resent_invite_finds_the_merged_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
@@ -316,7 +317,7 @@ def after_a_glare_merge_a_resent_invite_finds_the_merged_call(scene: Scene) -> N
             fields("the resent invite without a callID", request.again().ok(), callID=call, merged=True)
 
 
-@sentence("2", "and a call.cancel of it ends the merged call")
+@sentence("2", "and a call.cancel of the alias ends it")
 def a_cancel_of_the_alias_ends_the_merged_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
@@ -369,8 +370,8 @@ def responses_about_a_call_carry_the_call(scene: Scene) -> None:
 
 @sentence(
     "2",
-    'Responses to call.invite and call.add also carry "offline":[users], the invitees without an online device: these'
-    " invitees ring when they come online.",
+    'Responses to call.invite and call.add also carry "offline":[users], the invitees without an online '
+    "device, who ring when they come online.",
 )
 def invite_and_add_tell_who_is_offline(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -399,8 +400,8 @@ def problems_of_single_users_come_as_errors(scene: Scene) -> None:
 
 @sentence(
     "2",
-    "The response to a repeated request has the same outcome fields (offline, errors, merged), with the call as it is"
-    " now: revision, time and call are current.",
+    "The response to a repeated request has the same outcome fields (offline, errors, merged), with the "
+    "current revision, time and call.",
 )
 def the_response_to_a_repeated_request_has_the_call_as_it_is_now(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

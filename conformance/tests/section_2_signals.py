@@ -92,7 +92,7 @@ def a_signal_is_not_stored(scene: Scene) -> None:
     bob.heard_nothing("signal from before the reconnection", _is_signal, 0)
 
 
-@sentence("2 call.signal", "one coordinator keeps a sender's order")
+@sentence("2 call.signal", "One coordinator keeps a sender's order")
 def one_coordinator_keeps_a_senders_order(scene: Scene) -> None:
     require(scene.options.replicas == 1, f"{scene.options.replicas} coordinators may serve a sender (--replicas)")
     alice, bob = scene.devices("alice", "bob")
@@ -361,10 +361,7 @@ def a_device_reports_at_most_32_names(scene: Scene) -> None:
     equal("a known name", _report(alice, call, m0=99)[0]["milestones"]["m0"], 99)
 
 
-@sentence(
-    "2 Reports",
-    "64 of all devices of a user; more are badRequest. So each member leaves room for the others.",
-)
+@sentence("2 Reports", "64 of all devices of a user; more are badRequest")
 def the_devices_of_a_user_report_at_most_64_names(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)

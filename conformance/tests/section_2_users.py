@@ -56,8 +56,8 @@ def a_query_names_1_to_100_users(scene: Scene) -> None:
 
 @sentence(
     "2 Users",
-    "A user is known (registered) once a device of it has published online:true, or it has sent user.update; it stays"
-    " known.",
+    "A user becomes known (registered), for good, when a device publishes online:true or the user sends "
+    "user.update.",
 )
 def a_user_is_known_once_it_was_online_or_has_a_profile(scene: Scene) -> None:
     alice = scene.device("alice")
@@ -78,10 +78,7 @@ def a_user_is_known_once_it_was_online_or_has_a_profile(scene: Scene) -> None:
     eventually(scene, "both are known, and offline", lambda: not any(_user(alice, user)["online"] for user in away))
 
 
-@sentence(
-    "2 Users",
-    "name is at most 256 bytes, avatarURL 512, both without control characters; extendedData 2048.",
-)
+@sentence("2 Users", "name is at most 256 bytes, avatarURL 512, both without control characters … extendedData 2048.")
 def the_texts_of_a_profile_are_bounded(scene: Scene) -> None:
     alice = scene.device("alice")
     for field, most in (("name", 256), ("avatarURL", 512), ("extendedData", 2048)):
@@ -224,7 +221,7 @@ def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     fields("a user who joins", member(erin.join(call)["call"], erin), name="Erin")
 
 
-@sentence("2 Users", "or it has sent user.update")
+@sentence("2 Users", "or the user sends user.update")
 def a_user_known_by_a_profile_alone_rings(scene: Scene) -> None:
     alice = scene.device("alice")
     bob = scene.device("bob", presence=False)
@@ -239,9 +236,9 @@ def a_user_known_by_a_profile_alone_rings(scene: Scene) -> None:
 @sentence(
     "2 Blocked users",
     "A blocked user does not learn of the block. To that user, and to everybody else in the call, it is "
-    "as if no device of the blocking user were ever online: offline names it, the invitation stays "
-    "inviting (or becomes notYetReceived), and ends in timeout or cancelled; user.query says "
-    '"online":false; a message.send is accepted, and its receipt is expired.',
+    "as if no device of the blocking user were ever online: offline names the blocking user. The "
+    "invitation stays inviting (or becomes notYetReceived), and ends in timeout or cancelled. "
+    'user.query says "online":false. A message.send is accepted, and its receipt is expired.',
     waits=3,
 )
 def who_is_blocked_does_not_learn_it(scene: Scene) -> None:
