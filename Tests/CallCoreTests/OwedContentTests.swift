@@ -75,8 +75,9 @@ import Testing
         }
     }
 
-    // "in `call.userStateChanged`, every other member whose state changed since the revision that the device acked, and
-    // the own entry only when the user quit. In all other events, every member changed since, the own one included."
+    // "In `call.userStateChanged`, `changes` has every other member whose state changed since the revision that the
+    // device acked, and the own entry only when the user quit. In all other events, `changes` has every member changed
+    // since, the own one included."
 
     @Test func aStateChangeLeavesTheOwnEntryOutUnlessTheUserQuit() throws {
         let scene = try Scene(.advanced, [bob, carol])

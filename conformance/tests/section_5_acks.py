@@ -44,7 +44,7 @@ def an_ack_above_the_current_revision_counts_as_the_current_one(scene: Scene) ->
     bob.copy(2, "call.cancelled", call, 3)
 
 
-@sentence("5 Acks", "one from before a (re-)invitation does not make that invitation received")
+@sentence("5 Acks", "An ack from before a (re-)invitation does not make that invitation received")
 def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob"), scene.device("carol", auto_ack=False)
     call = talk(alice, bob)
@@ -60,7 +60,7 @@ def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> 
     alice.expect_change(call, carol, "received", after=again)
 
 
-@sentence("5 Acks", "an ack below the current revision is answered at once with the newest event.")
+@sentence("5 Acks", "An ack below the current revision (a stale ack) is answered at once with the newest event")
 def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     for missed in (2, 1):
@@ -204,7 +204,7 @@ def what_is_owed_is_sent_when_the_device_comes_online(scene: Scene) -> None:
 
 @sentence(
     "5 Resends",
-    "the topics of the devices that have not acked; down/{user} when no device of the user is known.",
+    "resend | those of the devices that have not acked; down/{user} when no device of the user is known",
     waits=1,
 )
 def resends_go_to_the_devices_that_have_not_acked(scene: Scene) -> None:
@@ -250,7 +250,7 @@ def a_call_that_is_over_is_never_resent_as_ringing(scene: Scene) -> None:
 
 
 @sentence(
-    "5 Message expiry",
+    "5 When events expire",
     "call.invited expires with the invitation, in whole seconds rounded down, at least 1",
     versions=MQTT5,
     waits=1,
@@ -266,7 +266,7 @@ def an_invitation_expires_at_the_broker_with_its_timeout(scene: Scene) -> None:
 
 
 @sentence(
-    "5 Message expiry",
+    "5 When events expire",
     "MQTT 5 Message Expiry is set so that a broker never delivers an invitation that is over.",
     versions=MQTT5,
     waits=3,
@@ -281,7 +281,7 @@ def no_invitation_outlives_its_timeout_at_the_broker(scene: Scene) -> None:
         between("the expiry, in milliseconds", (copy.expiry or 0) * 1000, 1000, max(1000, copy["expiresIn"]))
 
 
-@sentence("5 Message expiry", "all other events after 60 s", versions=MQTT5)
+@sentence("5 When events expire", "all other events after 60 s", versions=MQTT5)
 def other_events_expire_at_the_broker_after_60_seconds(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")
@@ -298,7 +298,7 @@ def other_events_expire_at_the_broker_after_60_seconds(scene: Scene) -> None:
             equal(f"Message Expiry of {message['event']}", message.expiry, 60)
 
 
-@sentence("5 Welcome and messages", "peer messages that wait for the user are sent to the device after its welcome.")
+@sentence("5 Where events go", "Peer messages that wait for the user are sent to the device after its welcome.")
 def waiting_messages_come_after_the_welcome(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     sent = alice.ok("message.send", to=bob, data=1, messageID=new_id())

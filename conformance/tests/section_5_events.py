@@ -304,7 +304,7 @@ def all_changes_since_the_ack_come_in_one_event(scene: Scene) -> None:
     equal("the reason", change(owed, carol)["reason"], "driving")
 
 
-@sentence("5 Derived", "Always with the current call and revision.")
+@sentence("5 Derived", "Events always carry the current call and revision.")
 def what_is_owed_has_the_current_call(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     call = alice.invite(bob, carol)
@@ -318,8 +318,8 @@ def what_is_owed_has_the_current_call(scene: Scene) -> None:
 
 @sentence(
     "5 Derived",
-    "so a device that missed three changes gets one event that brings it up to date, and never rings for a call that is"
-    " over.",
+    "a device that missed three changes gets one event that brings it up to date, and never rings for a call "
+    "that is over.",
 )
 def a_device_that_missed_changes_gets_one_event(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
@@ -337,7 +337,7 @@ def a_device_that_missed_changes_gets_one_event(scene: Scene) -> None:
     bob.heard_nothing("second event", lambda m: m.is_event() and m is not owed, since)
 
 
-@sentence("5 Derived", "a session begins at revision 0 (so a restarted app is told again of a call that still rings")
+@sentence("5 Derived", "A session begins at revision 0 (so a restarted app is told again of a call that still rings")
 def a_restarted_app_is_told_again_of_a_call_that_rings(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
@@ -503,8 +503,8 @@ def one_who_had_responded_earlier_did_not_miss_the_call(scene: Scene) -> None:
 
 @sentence(
     "5",
-    "when a common call ends, its live members get call.userStateChanged with a call whose state is ended, never"
-    " call.ended.",
+    "When a common call ends, its live members get call.userStateChanged with a call whose state is ended, "
+    "never call.ended.",
 )
 def a_common_call_ends_with_a_state_change(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
@@ -519,7 +519,7 @@ def a_common_call_ends_with_a_state_change(scene: Scene) -> None:
         device.heard_nothing("call.ended", lambda m: m.is_event("call.ended"), 0, 0.2)
 
 
-@sentence("5", "a member still pending when call.end ended it is owed call.ended")
+@sentence("5", "a member still pending when call.end ended the call is owed call.ended")
 def one_who_is_pending_at_call_end_hears_call_ended(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob"), scene.device("carol", auto_ack=False)
     call = talk(alice, bob)
@@ -534,9 +534,9 @@ def one_who_is_pending_at_call_end_hears_call_ended(scene: Scene) -> None:
 
 
 @sentence(
-    "5 Changes",
-    "in call.userStateChanged, every other member whose state changed since the revision that the device acked, and the"
-    " own entry only when the user quit.",
+    "5 What events say",
+    "In call.userStateChanged, changes has every other member whose state changed since the revision that the "
+    "device acked, and the own entry only when the user quit.",
 )
 def a_state_change_does_not_list_the_own_entry(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob", auto_ack=False), scene.device("carol")
@@ -550,7 +550,7 @@ def a_state_change_does_not_list_the_own_entry(scene: Scene) -> None:
     equal("the changes since revision 1", _changes(told), {carol.user: "rejected"})
 
 
-@sentence("5 Changes", "In all other events, every member changed since, the own one included.")
+@sentence("5 What events say", "In all other events, changes has every member changed since, the own one included.")
 def other_events_list_the_own_entry(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = alice.invite(bob, carol, mode="advanced")
@@ -566,7 +566,7 @@ def other_events_list_the_own_entry(scene: Scene) -> None:
     equal("of the end", _changes(told)[carol.user], "rejected")
 
 
-@sentence("5 Changes", "actor is absent when a timer caused the change.", waits=4)
+@sentence("5 What events say", "actor is absent when a timer caused the change.", waits=4)
 def an_event_names_who_did_it_unless_it_was_a_timer(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced", timeout=4)
@@ -580,7 +580,7 @@ def an_event_names_who_did_it_unless_it_was_a_timer(scene: Scene) -> None:
 # Topics
 
 
-@sentence("5 Topics of first sends", "to a pending, cancelled or timed-out user on down/{user}", waits=4)
+@sentence("5 Where events go", "first send to a pending, cancelled or timed-out user | down/{user}", waits=4)
 def pending_cancelled_and_timed_out_users_hear_on_their_user_topic(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, timeout=4)
@@ -590,7 +590,7 @@ def pending_cancelled_and_timed_out_users_hear_on_their_user_topic(scene: Scene)
     _on_user_topic(carol, "call.cancelled", call)
 
 
-@sentence("5 Topics of first sends", "to the inviter and to accepted users on down/{user}/{device}")
+@sentence("5 Where events go", "first send to the inviter and to accepted users | down/{user}/{device}")
 def the_inviter_and_accepted_users_hear_on_their_devices_topic(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
@@ -601,7 +601,7 @@ def the_inviter_and_accepted_users_hear_on_their_devices_topic(scene: Scene) -> 
     equal("the topic of the end", bob.expect("call.ended", call).topic, bob.device_topic)
 
 
-@sentence("5 Topics of first sends", "call.created and call.handledElsewhere on the topic of each other online device.")
+@sentence("5 Where events go", "call.created and call.handledElsewhere | that of each other online device")
 def what_other_devices_hear_comes_on_their_own_topic(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     others = [scene.another(user, name) for user in (alice, bob) for name in ("tablet", "watch")]
@@ -614,7 +614,7 @@ def what_other_devices_hear_comes_on_their_own_topic(scene: Scene) -> None:
 @sentence(
     "5",
     "Devices without presence that acked an event of a call get its events like online devices (also "
-    "call.handledElsewhere: such a device may be ringing); they are never counted online.",
+    "call.handledElsewhere: such a device may be ringing).",
 )
 def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) -> None:
     several = "with several brokers, a device without presence hears of the call at the broker of an online device"
