@@ -85,7 +85,9 @@ def a_stranger_may_not_trace(scene: Scene) -> None:
     names("without callID", alice.refused("call.trace", "badRequest")["message"], "callID")
 
 
-@sentence("6", 'and "omitted":n when older entries were dropped: the last 200 are kept', waits=2)
+@sentence(
+    "6", 'The last 200 entries are kept: the response carries "omitted":n when older entries were dropped.', waits=2
+)
 def a_trace_keeps_the_last_200_entries(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob, carol)
@@ -100,8 +102,8 @@ def a_trace_keeps_the_last_200_entries(scene: Scene) -> None:
 
 @sentence(
     "6",
-    "at is milliseconds since the call was created, after milliseconds since the entry before, coordinator the replica"
-    " that did it.",
+    "at is milliseconds since the call was created, after milliseconds since the entry before, coordinator the "
+    "coordinator that did it.",
     waits=2,
 )
 def an_entry_tells_its_time_since_the_call_and_the_entry_before(scene: Scene) -> None:
@@ -215,7 +217,7 @@ def a_trace_tells_deadlines(scene: Scene) -> None:
     between("late", _has(_trace(scene, alice, call), "deadline")["late"], 0, 5000)
 
 
-@sentence("6", "An entry of the timeline is written at most 1 s after its event", waits=1)
+@sentence("6", "An entry is written at most 1 s after its event", waits=1)
 def the_timeline_is_written_within_a_second(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)

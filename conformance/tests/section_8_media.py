@@ -98,7 +98,11 @@ def no_other_message_has_a_token(scene: Scene) -> None:
     true("no token in the timeline", "token" not in str(alice.ok("call.trace", callID=call)["entries"]), None)
 
 
-@sentence("8", "Refusals of call.media, the first that applies: callNotFound; callEnded with state; invalidState with state; noMedia")
+@sentence(
+    "8",
+    "Refusals of call.media, the first that applies: … callNotFound … callEnded with state … invalidState with state "
+    "… noMedia",
+)
 def call_media_is_refused_in_this_order(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = ring(alice, bob, mode="advanced")
@@ -116,7 +120,7 @@ def call_media_is_refused_in_this_order(scene: Scene) -> None:
     mallory.refused("call.media", "callNotFound", callID=call)
 
 
-@sentence("8", "A timeline has an entry of kind media with userID, device and server for each session.", waits=2)
+@sentence("6 Entries", "media | userID, device, server | a device got a media session (section 8)", waits=2)
 def a_timeline_tells_who_got_a_session(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
