@@ -22,7 +22,7 @@ def no_device_is_called_server(scene: Scene) -> None:
     raise Mismatch("the broker let a device in that is called server")
 
 
-@sentence("1 Backends", "its events go to all online devices of that user")
+@sentence("1 Backends", "The call's events go to all online devices of that user")
 def all_devices_hear_of_a_call_that_the_backend_holds(scene: Scene) -> None:
     phone, bob = scene.devices("alice", "bob")
     tablet, backend = scene.another(phone, "tablet"), backend_of(scene, phone)

@@ -265,9 +265,7 @@ def _calls_of_over_256_kib(scene: Scene) -> tuple[str, int]:
     return bob, count
 
 
-@sentence(
-    "1", "what the service sends may be larger, at most 256 KiB: welcome and … return fewer calls rather than more"
-)
+@sentence("1", "Messages of the service are at most 256 KiB: welcome and … return fewer calls rather than more")
 def a_welcome_has_fewer_calls_rather_than_over_256_kib(scene: Scene) -> None:
     user, count = _calls_of_over_256_kib(scene)
     bob = scene.device_of(user, connect=False)

@@ -16,7 +16,7 @@ LONGEST_LEASE = 90
 """In seconds: the tests do not wait for a longer presence lease."""
 
 
-@sentence("1", "the service, not the broker's queue, brings a returning device up to date")
+@sentence("1", "The service, not the broker's queue, brings a returning device up to date")
 def the_service_brings_a_returning_device_up_to_date(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
@@ -54,7 +54,7 @@ def a_logout_takes_a_device_offline(scene: Scene) -> None:
     wait_offline(scene, bob.user)
 
 
-@sentence("1 Presence", "an online:false whose session is not the device's current session changes no state")
+@sentence("1 Presence", "An online:false whose session is not the device's current session changes no state")
 def an_offline_of_another_session_changes_nothing(scene: Scene) -> None:
     bob = scene.device("bob")
     bob.present(False, "logout", session="another")
@@ -176,7 +176,7 @@ def a_client_without_presence_can_call_and_be_called(scene: Scene) -> None:
     equal("the end reason", alice.expect_change(call, bob, "accepted")["call"]["endReason"], "answered")
 
 
-@sentence("1 Presence", "it is never lost, never counted online", waits=lambda t: t.caller_grace + 2)
+@sentence("1 Presence", "Such a client is never lost, never counted online", waits=lambda t: t.caller_grace + 2)
 def a_client_without_presence_is_never_lost(scene: Scene) -> None:
     alice, bob = scene.device("alice", presence=False), scene.device("bob")
     call = ring(alice, bob)
@@ -347,7 +347,7 @@ def a_welcome_tells_the_services_times_in_whole_seconds(scene: Scene) -> None:
         true(f"{name} is an integer from 1", type(value) is int and value >= 1, value)
 
 
-@sentence("1 Presence", "session is at most 64 bytes.")
+@sentence("1 Presence", "session: random per connection, at most 64 bytes")
 def a_session_has_at_most_64_bytes(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     bob.present(True, session="s" * 64)

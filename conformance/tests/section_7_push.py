@@ -66,7 +66,7 @@ def pushes_are_told_to_their_own_user_alone(scene: Scene) -> None:
         equal("the details of the endpoint", {"status", "reason", "took"} & told.keys(), set())
 
 
-@sentence("7", "It is online and has not acked the invitation within after (1 s, a setting): then.", waits=4)
+@sentence("7", "The device is online and has not acked the invitation within after (1 s, a setting): then", waits=4)
 def a_device_that_does_not_ack_is_pushed(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     carol = scene.device("carol")

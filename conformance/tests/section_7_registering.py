@@ -99,7 +99,7 @@ def a_token_has_one_owner(scene: Scene) -> None:
             equal(f"{device} when {owner} has the token", platforms_of(registrations_of(device)), expected)
 
 
-@sentence("7", "20 devices per user: the oldest goes")
+@sentence("7", "20 devices per user: the one that registered longest ago goes")
 def a_user_has_twenty_devices_with_registrations(scene: Scene) -> None:
     platform = served(scene)
     user = scene.user("bob")
