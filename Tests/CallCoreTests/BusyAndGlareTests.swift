@@ -45,7 +45,7 @@ import Testing
         #expect(scene.delivery(bob) == .invited)
     }
 
-    // "**Glare**: … becomes A's `call.accept` of it … the response carries that call and `"merged":true`."
+    // "**Glare**: … becomes A's `call.accept` of that invitation … The response carries that call and `"merged":true`."
 
     @Test func aMergedInviteIsAnAcceptWhoseOutcomeIsRemembered() throws {
         let scene = try Scene(.advanced)

@@ -3,7 +3,7 @@ import SignalingProtocol
 import Testing
 
 /// Section 3 of the protocol: "Races have one winner, and the loser is told which: accept against cancel, accept on two
-/// devices, accept against timeout. The store decides, not arrival order at a replica."
+/// devices, accept against timeout. The store decides, not arrival order at a coordinator."
 ///
 /// The store serialises: the act that is committed first is judged first, so that each order is a test.
 @Suite struct RaceTests {

@@ -132,7 +132,7 @@ def test_accept_against_timeout_has_one_winner(world: World) -> None:
 
 @pytest.mark.parametrize("mode", ["common", "advanced"])
 def test_glare_at_the_same_instant_leaves_one_call(world: World, mode: str) -> None:
-    """§3: the merge is an atomic step even when both users invite at the same instant on two replicas."""
+    """§3: the merge is an atomic step even when both users invite at the same instant at two coordinators."""
     for number in range(ROUNDS):
         alice, bob = world.phones("alice", "bob")
         pairs = [(alice, bob), (bob, alice)] if number % 2 else [(bob, alice), (alice, bob)]

@@ -142,7 +142,7 @@ def a_nul_in_a_user_id_becomes_percent_00(scene: Scene) -> None:
     member(bob.expect("call.invited", alice.invite(bob))["call"], bob)
 
 
-@sentence("1", "A level that is not in this canonical form is refused (two spellings of one user must not exist).")
+@sentence("1", "A level that is not in this canonical form is refused.")
 def a_topic_level_that_is_not_canonical_is_refused(scene: Scene) -> None:
     name = scene.user("alice")
     levels = ["%2f", "%2F%2b", "%41", "%2E", "%20", "%4", "%", "%zz", "%FF", "%C3%BC", "%C2%85", "ü" * 33]

@@ -182,7 +182,7 @@ def another_message_under_the_id_of_a_request_is_refused(scene: Scene) -> None:
     equal("the message's id", again["messageID"], message_id)
 
 
-@sentence("2 Messages", "Another sender naming it to this recipient is refused with badRequest")
+@sentence("2 Messages", "Another sender naming it is refused with badRequest")
 def a_message_id_of_another_sender_is_refused(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     message_id = _send(alice, bob, messageID=new_id())
@@ -245,9 +245,7 @@ def one_may_send_to_oneself(scene: Scene) -> None:
     equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
 
 
-@sentence(
-    "2 Messages", "The sending device may see its own message, and its ack does not deliver the message.", waits=1
-)
+@sentence("2 Messages", "The sending device may see its own message; its ack does not deliver the message.", waits=1)
 def the_ack_of_the_sending_device_does_not_deliver_a_message(scene: Scene) -> None:
     alice = scene.device("alice")
     tablet = scene.another(alice, "tablet", auto_ack=False)

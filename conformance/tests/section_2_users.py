@@ -275,9 +275,8 @@ def whoever_blocks_does_not_learn_of_the_invitation(scene: Scene) -> None:
 
 @sentence(
     "2 Blocked users",
-    "the user itself with badRequest. The answers to user.block, user.unblock and user.blockList name all "
-    "who are blocked then. Blocking a blocked user, and unblocking a user who is not blocked, changes "
-    "nothing.",
+    "the user itself with badRequest. All three answers name all who are blocked then. Blocking a blocked "
+    "user, and unblocking a user who is not blocked, changes nothing.",
 )
 def a_user_has_a_list_of_who_is_blocked(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")

@@ -209,7 +209,8 @@ def a_call_of_busy_invitees_is_ended(scene: Scene) -> None:
 
 @sentence(
     "3 Glare",
-    "with glare: merge, A inviting B alone while B's invitation of A alone is pending becomes A's call.accept of it",
+    "with glare: merge, A inviting B alone while B's invitation of A alone is pending becomes A's call.accept "
+    "of that invitation",
 )
 def inviting_back_is_the_answer(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -224,7 +225,7 @@ def inviting_back_is_the_answer(scene: Scene) -> None:
     equal("the device that bob's tablet is told", member(told["call"], bob)["device"], "phone")
 
 
-@sentence("3 Glare", 'the response carries that call and "merged":true')
+@sentence("3 Glare", 'The response carries that call and "merged":true')
 def a_merge_is_told_in_the_response(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
@@ -233,7 +234,7 @@ def a_merge_is_told_in_the_response(scene: Scene) -> None:
     fields("the call", response["call"], callID=call, state="active")
 
 
-@sentence("3 Glare", "in one atomic step even when both invite at the same instant on two replicas")
+@sentence("3 Glare", "This is one atomic step, even when both invite at the same instant at two coordinators")
 def two_who_invite_each_other_at_once_are_in_one_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     for _ in range(ROUNDS):
@@ -349,7 +350,7 @@ def _when_ended(device: Device, call: str) -> dict[str, Any]:
     return device.get(ended["callID"])
 
 
-@sentence("3", "accept against timeout. The store decides, not arrival order at a replica.", waits=2)
+@sentence("3", "accept against timeout. The store decides, not arrival order at a coordinator.", waits=2)
 def of_accept_and_timeout_one_wins(scene: Scene) -> None:
     alice = scene.device("alice")
     people = scene.devices("bob", "carol", "dave", "erin")

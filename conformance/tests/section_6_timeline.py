@@ -102,8 +102,8 @@ def a_trace_keeps_the_last_200_entries(scene: Scene) -> None:
 
 @sentence(
     "6",
-    "at is milliseconds since the call was created, after milliseconds since the entry before, coordinator the "
-    "coordinator that did it.",
+    "at is milliseconds since the call was created, after milliseconds since the entry before in the response, "
+    "coordinator the coordinator that did it.",
     waits=2,
 )
 def an_entry_tells_its_time_since_the_call_and_the_entry_before(scene: Scene) -> None:
