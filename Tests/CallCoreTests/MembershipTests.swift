@@ -154,8 +154,8 @@ import Testing
         do { _ = try Scene(.common, [alice]) } catch { #expect(error.code == .badRequest) }
     }
 
-    // "A later `call.invite` … is answered `ok` and rings nobody: its call has the `state` `ended` and the `endReason`
-    // `cancelled`, and all its invitees are `cancelled`."
+    // "A `call.invite` … that is handled later is answered `ok` and rings nobody: its call has the `state` `ended` and
+    // the `endReason` `cancelled`, and all its invitees are `cancelled`."
 
     @Test(arguments: CallMode.allCases)
     func anInviteThatWasCancelledBeforeItCameMakesACancelledCallThatRingsNobody(mode: CallMode) throws {

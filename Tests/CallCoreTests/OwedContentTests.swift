@@ -222,8 +222,8 @@ import Testing
         #expect(scene.delivery(bob) == nil)
     }
 
-    // "a session begins at revision 0 (so a restarted app is told again of a call that still rings), except that calls
-    // over before the session began are not owed to it"
+    // "A session begins at revision 0 (so a restarted app is told again of a call that still rings). Calls over before
+    // the session began are not owed to it."
 
     @Test func aSessionThatBeginsWhileTheCallRingsIsOwedTheInvitation() throws {
         let scene = try Scene()

@@ -297,7 +297,7 @@ def a_device_that_was_offline_rings_when_it_comes_online(scene: Scene) -> None:
     alice.expect_change(response["callID"], bob, "received")
 
 
-@sentence("1 Presence", "and an app that was killed while it rang or talked finds its calls again")
+@sentence("1 Presence", "An app that was killed while it rang or talked finds its calls again")
 def an_app_that_was_killed_finds_its_calls_again(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     talking = talk(alice, bob)

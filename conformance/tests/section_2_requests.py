@@ -240,7 +240,7 @@ def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
 @sentence(
     "2 Early cancel",
     "a call.cancel naming a callID that does not exist (yet) is answered callNotFound and remembered for 30 s "
-    "… A later call.invite of the same user with that callID is answered ok and rings nobody",
+    "… A call.invite of the same user with that callID that is handled later is answered ok and rings nobody",
 )
 def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -253,8 +253,8 @@ def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
 
 @sentence(
     "2 Early cancel",
-    "A later call.invite of the same user with that callID is answered ok and rings nobody: its call has the "
-    "state ended and the endReason cancelled, and all its invitees are cancelled.",
+    "A call.invite of the same user with that callID that is handled later is answered ok and rings nobody: "
+    "its call has the state ended and the endReason cancelled, and all its invitees are cancelled.",
 )
 def an_invite_after_its_cancel_is_answered_with_a_cancelled_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")

@@ -348,7 +348,7 @@ def a_restarted_app_is_told_again_of_a_call_that_rings(scene: Scene) -> None:
     equal("its topic", again.topic, bob.device_topic)
 
 
-@sentence("5 Derived", "except that calls over before the session began are not owed to it")
+@sentence("5 Derived", "Calls over before the session began are not owed to it")
 def a_new_session_is_not_told_of_calls_that_are_over(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     cancelled = ring(alice, bob)
