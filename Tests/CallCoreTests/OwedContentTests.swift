@@ -119,7 +119,7 @@ import Testing
         #expect(scene.event(alice, acked: known)?.changed == [carol])
     }
 
-    // "`call.invited` carries `"expiresIn"` (ms left, computed at each send)"
+    // "`call.invited`, and no other event, carries `"expiresIn"` (ms left, computed at each send)."
 
     @Test func anInvitationTellsHowLongItStillLastsAtEachSend() throws {
         let scene = try Scene { $0.timeout = 30 }

@@ -189,11 +189,7 @@ def only_unknown_users_are_listed_in_errors(scene: Scene) -> None:
     equal("errors when all are known", _query(alice, bob.user).get("errors"), None)
 
 
-@sentence(
-    "4",
-    "name and avatarURL of a member come from the user's profile at the time of the invitation, so that a ringing"
-    " screen can show who calls.",
-)
+@sentence("4", "name and avatarURL of a member come from the user's profile at the time of the invitation.")
 def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     alice.ok("user.update", name="Alice", avatarURL="https://example.org/alice.png")

@@ -418,10 +418,7 @@ def an_event_says_what_changed_and_who_did_it(scene: Scene) -> None:
 
 
 @sentence(
-    "5",
-    "expiresIn stands in call.invited only; missed only in call.cancelled, call.timeout and call.ended, and only when it is "
-    "true.",
-    waits=1,
+    "5", 'call.invited, and no other event, carries "expiresIn" … missed is absent from all other events', waits=1
 )
 def expires_in_and_missed_stand_where_they_belong(scene: Scene) -> None:
     alice, bob, carol, dave, erin = scene.devices("alice", "bob", "carol", "dave", "erin")
@@ -447,7 +444,7 @@ def expires_in_and_missed_stand_where_they_belong(scene: Scene) -> None:
     equal("how many kinds of events were seen", len(seen), 7)
 
 
-@sentence("5", 'call.invited carries "expiresIn" (ms left, computed at each send)', waits=2)
+@sentence("5", 'carries "expiresIn" (ms left, computed at each send)', waits=2)
 def an_invitation_tells_the_milliseconds_left_at_each_send(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob, timeout=30)
@@ -481,7 +478,7 @@ def a_call_that_was_never_responded_to_is_missed(scene: Scene) -> None:
 
 
 @sentence(
-    "5", "missed is absent for a user who had accepted, rejected or joined this call at an earlier time.", waits=9
+    "5", "missed is absent … for a user who had accepted, rejected or joined this call at an earlier time.", waits=9
 )
 def one_who_had_responded_earlier_did_not_miss_the_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
