@@ -284,10 +284,7 @@ def what_a_device_is_owed_comes_after_its_welcome(scene: Scene) -> None:
     equal("the calls of the first events", {m["callID"] for m in device.find(own)[1:4]}, set(calls))
 
 
-@sentence(
-    "1 Presence",
-    "So a device that was offline when it was invited rings when it comes online within the invitation's timeout",
-)
+@sentence("1 Presence", "So a device that comes online within an invitation's timeout rings")
 def a_device_that_was_offline_rings_when_it_comes_online(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     response = alice.ok("call.invite", invitees=[bob], timeout=30)
@@ -297,7 +294,7 @@ def a_device_that_was_offline_rings_when_it_comes_online(scene: Scene) -> None:
     alice.expect_change(response["callID"], bob, "received")
 
 
-@sentence("1 Presence", "An app that was killed while it rang or talked finds its calls again")
+@sentence("1 Presence", "an app that was killed finds its calls again")
 def an_app_that_was_killed_finds_its_calls_again(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     talking = talk(alice, bob)
