@@ -76,7 +76,8 @@ let service: [Target] = [
     .systemLibrary(name: "CMosquitto"),
     .systemLibrary(name: "CMosquittoBroker"),
     .systemLibrary(name: "CCurl"),
-    .target(name: "CProcess", cSettings: [.define("BELLWIRE_COMMIT", to: "\"\(commit)\"")]),
+    .target(name: "CBuildCommit", cSettings: [.define("BELLWIRE_COMMIT", to: "\"\(commit)\"")]),
+    .target(name: "CProcess", dependencies: ["CBuildCommit"]),
     .target(name: "CBrokerSocket"),
     .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
 

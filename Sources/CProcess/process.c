@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "bellwire_process.h"
+#include "bellwire_build_commit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -24,4 +25,4 @@ pid_t bellwire_spawn_bound_child(const char *path, char *const argv[], int log_d
     _exit(127);
 }
 
-const char *bellwire_commit(void) { return BELLWIRE_COMMIT; }
+const char *bellwire_commit(void) { return bellwire_build_commit(); }
