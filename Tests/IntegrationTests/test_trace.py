@@ -153,8 +153,8 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
         assert (shown.returncode, shown.stderr) == (0, ""), shown
         lines = shown.stdout.splitlines()
         assert len(lines) >= len(entries) + 3
-        head, steps = "\n".join(lines[:4]), lines[4:]
-        for word in (call, "video", alice.user, bob.user, carol, "rejected", "cancelled"):
+        head, steps = "\n".join(lines[: lines.index("")]), lines[lines.index("") :]
+        for word in (call, "video", alice.user, bob.user, carol, "rejected", "cancelled", f"{carol}: no device was online"):
             assert word in head
         for words in (
             ("call.invite", alice.user, "ok"),
@@ -170,6 +170,16 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
     told(alice, expired, {"kind": "send", "event": "call.timeout"})
     shown = run("trace", expired, "--as", carol, "--broker", other.broker.url)
     assert re.search(rf"call\.invited.*NO DEVICE ONLINE(.*\n)+.*timer.*{carol} timeout", shown.stdout), shown.stdout
+
+
+def test_the_command_names_a_device_that_sends_no_ack(other: World, show: Show) -> None:
+    alice, bob, carol = other.phone("alice"), other.phone("bob", auto_ack=False), other.phone("carol")
+    call = alice.invite(bob, carol, timeout=2)
+    bob.expect("call.timeout", call)
+    told(alice, call, {"kind": "send", "event": "call.timeout"}, {"kind": "ack", "userID": carol.user})
+    shown = show(call, alice.user).stdout
+    assert re.search(rf"  {bob.user}: 1 device was online, the invitation was sent [2-9] times, and no ack came", shown), shown
+    assert f"  {carol.user}: " not in shown, shown
 
 
 def test_the_command_prints_the_response_for_scripts(other: World, show: Show) -> None:

@@ -20,7 +20,11 @@ struct TimelineText {
             lines.append("no timeline is kept of this call: see bellwire serve --trace")
             return lines.map(PhoneTimeline.printable).joined(separator: "\n")
         }
-        if timeline.omitted > 0 { lines.append("(\(timeline.omitted) older steps were dropped)") }
+        if timeline.omitted > 0 {
+            lines.append("(\(timeline.omitted) older steps were dropped)")
+        } else {
+            lines += call.members.dropFirst().compactMap { Self.silence(of: $0.userID, timeline.entries) }
+        }
         lines.append("")
         lines += steps(timeline.entries, since: call.createdAt)
         for report in success.reports {
@@ -29,6 +33,28 @@ struct TimelineText {
             lines.append("\(report.device) reported: " + times.joined(separator: ", "))
         }
         return lines.map(PhoneTimeline.printable).joined(separator: "\n")
+    }
+
+    /// Returns the reason why an invitation rang no device of the user: no device was online, or the online devices
+    /// sent no ack and no request. Returns nil for a user who was not invited or whose device has reacted.
+    private static func silence(of user: UserID, _ entries: [TraceEntry]) -> String? {
+        var sends = 0
+        var mostOnline = 0
+        for entry in entries {
+            switch entry.step {
+            case .send(.invited, to: user, device: _, revision: _, let online, isResend: _):
+                sends += 1
+                mostOnline = max(mostOnline, online)
+            case .ack(let device, _) where device.userID == user: return nil
+            case .request(let device, _, _) where device.userID == user: return nil
+            default: break
+            }
+        }
+        guard sends > 0 else { return nil }
+        guard mostOnline > 0 else { return "  \(user): no device was online" }
+        let devices = mostOnline == 1 ? "1 device was" : "\(mostOnline) devices were"
+        return "  \(user): \(devices) online, the invitation was sent \(sends == 1 ? "once" : "\(sends) times"), "
+            + "and no ack came: a frozen app, or a client without acks"
     }
 
     private func steps(_ entries: [TraceEntry], since start: Int64) -> [String] {

@@ -102,8 +102,9 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       const before = events.get(key);
       events.set(key, { event: text(entry.event), at: entry.at });
       const isAway = online === 0;
-      step.what = `${told(entry, news)}${kind === "resend" ? " again" : ""}` +
-        (isAway ? ": no device was online" : typeof online === "number" && online > 1 && device === undefined ? ` on ${online} devices` : "");
+      step.what = isAway ? `had no device online for ${entry.event === "call.invited" ? "the invitation" : "an event"}`
+        : `${told(entry, news)}${kind === "resend" ? " again" : ""}` +
+        (typeof online === "number" && online > 1 && device === undefined ? ` on ${online} devices` : "");
       step.direction = "out";
       // Without an earlier send the resend answers a stale ack.
       step.isTrouble = isAway || (kind === "resend" && before !== undefined && entry.at - before.at >= firstResend);
@@ -166,8 +167,12 @@ function transition(entry: TraceEntry): string {
 const person = (user: unknown, device: unknown): string =>
   text(device) === "" ? text(user) : `${text(user)} (${shorten(text(device), 14)})`;
 
-/** Returns a line per invitee with the results of the call. */
+/**
+ * Returns a line per invitee with the results of the call, and the reason why an invitation rang no device of the
+ * invitee.
+ */
 export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): string[] {
+  const silences = silencesOf(entries);
   const moments = new Map<string, string[]>();
   for (const { kind, at, changes } of entries) {
     if (kind !== "transition" || !Array.isArray(changes)) continue;
@@ -178,7 +183,27 @@ export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): s
       moments.set(userID, [...(moments.get(userID) ?? []), `${what} after ${seconds(at)}`].slice(-6));
     }
   }
+  for (const [user, why] of silences) moments.set(user, [...(moments.get(user) ?? []), why]);
   return [...moments].slice(0, 20).map(([user, said]) => `${shorten(user)}: ${said.join(", ")}`);
+}
+
+/** Returns, for each invited user without an ack and a request, why the invitation rang no device. */
+function silencesOf(entries: TraceEntry[]): Map<string, string> {
+  const invitations = new Map<string, { sends: number; online: number }>();
+  const heard = new Set<unknown>();
+  for (const { kind, userID, event, online } of entries) {
+    if (kind === "ack" || kind === "request") heard.add(userID);
+    if ((kind !== "send" && kind !== "resend") || event !== "call.invited" || typeof userID !== "string") continue;
+    const known = invitations.get(userID) ?? { sends: 0, online: 0 };
+    invitations.set(userID, { sends: known.sends + 1, online: Math.max(known.online, typeof online === "number" ? online : 0) });
+  }
+  const silences = new Map<string, string>();
+  for (const [user, { sends, online }] of [...invitations].slice(0, 20)) {
+    if (heard.has(user)) continue;
+    silences.set(user, online === 0 ? "no device was online"
+      : `${online === 1 ? "1 device was" : `${online} devices were`} online, sent ${sends === 1 ? "once" : `${sends} times`}, no ack`);
+  }
+  return silences;
 }
 
 const moment: Record<string, string | undefined> = {

@@ -85,6 +85,19 @@ test("an invitation that was lost is trouble, an answer to a device that asked i
   assert.deepEqual(troubles(at(0, "request", { type: "call.accept", outcome: "callEnded" })), [true]);
 });
 
+test("the summary says why an invitation rang no device", () => {
+  const at = (time, kind, userID, fields = {}) => ({ time, at: time, after: 0, coordinator: "one", kind, userID, revision: 1, ...fields });
+  const invited = { event: "call.invited" };
+  const entries = [
+    at(0, "send", "bob", { ...invited, online: 2 }), at(0, "send", "carol", { ...invited, online: 0 }), at(0, "send", "dave", { ...invited, online: 1 }),
+    at(5, "ack", "dave"), at(1000, "resend", "bob", { ...invited, online: 2 }), at(1000, "resend", "dave", { ...invited, online: 1 }),
+    at(2000, "transition", undefined, { state: "ended", changes: [{ userID: "bob", state: "timeout" }, { userID: "dave", state: "received" }] }),
+  ];
+  assert.deepEqual(summaryOf({ call: call({ bob: "timeout", carol: "inviting", dave: "received" }), entries }), [
+    "bob: no answer after 2.000 s, 2 devices were online, sent 2 times, no ack", "dave: rang after 2.000 s", "carol: no device was online",
+  ]);
+});
+
 test("the text of an event names the members that have changed", () => {
   const entry = (kind, fields) => ({ time: 0, at: 0, after: 0, coordinator: "one", kind, revision: 2, ...fields });
   const event = { userID: "alice", event: "call.userStateChanged", online: 1 };
