@@ -36,7 +36,8 @@ struct TimelineText {
     }
 
     /// Returns the reason why an invitation rang no device of the user: no device was online, or the online devices
-    /// sent no ack and no request. Returns nil for a user who was not invited or whose device has reacted.
+    /// sent no ack and no request. Returns nil for a user who was not invited, or whose device has reacted, perhaps by a
+    /// ring check after a push.
     private static func silence(of user: UserID, _ entries: [TraceEntry]) -> String? {
         var sends = 0
         var mostOnline = 0
@@ -47,6 +48,9 @@ struct TimelineText {
                 mostOnline = max(mostOnline, online)
             case .ack(let device, _) where device.userID == user: return nil
             case .request(let device, _, _) where device.userID == user: return nil
+            case .transition(revision: _, state: _, endReason: _, actor: _, let changes)
+            where changes.contains { $0.userID == user && [.received, .accepted, .rejected].contains($0.state) }:
+                return nil
             default: break
             }
         }

@@ -187,12 +187,19 @@ export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): s
   return [...moments].slice(0, 20).map(([user, said]) => `${shorten(user)}: ${said.join(", ")}`);
 }
 
-/** Returns, for each invited user without an ack and a request, why the invitation rang no device. */
+/**
+ * Returns, for each invited user whose devices have not reacted, why the invitation rang no device. A reaction is an ack,
+ * a request, or a ring check after a push, which makes the user `received`.
+ */
 function silencesOf(entries: TraceEntry[]): Map<string, string> {
   const invitations = new Map<string, { sends: number; online: number }>();
   const heard = new Set<unknown>();
-  for (const { kind, userID, event, online } of entries) {
+  for (const { kind, userID, event, online, changes } of entries) {
     if (kind === "ack" || kind === "request") heard.add(userID);
+    for (const change of kind === "transition" && Array.isArray(changes) ? (changes as unknown[]).slice(0, 30) : []) {
+      const { userID: changed, state } = (change ?? {}) as Record<string, unknown>;
+      if (state === "received" || state === "accepted" || state === "rejected") heard.add(changed);
+    }
     if ((kind !== "send" && kind !== "resend") || event !== "call.invited" || typeof userID !== "string") continue;
     const known = invitations.get(userID) ?? { sends: 0, online: 0 };
     invitations.set(userID, { sends: known.sends + 1, online: Math.max(known.online, typeof online === "number" ? online : 0) });

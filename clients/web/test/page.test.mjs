@@ -91,10 +91,12 @@ test("the summary says why an invitation rang no device", () => {
   const entries = [
     at(0, "send", "bob", { ...invited, online: 2 }), at(0, "send", "carol", { ...invited, online: 0 }), at(0, "send", "dave", { ...invited, online: 1 }),
     at(5, "ack", "dave"), at(1000, "resend", "bob", { ...invited, online: 2 }), at(1000, "resend", "dave", { ...invited, online: 1 }),
+    at(1500, "send", "erin", { ...invited, online: 0 }),
     at(2000, "transition", undefined, { state: "ended", changes: [{ userID: "bob", state: "timeout" }, { userID: "dave", state: "received" }] }),
+    at(2500, "transition", undefined, { state: "ringing", changes: [{ userID: "erin", state: "received" }] }),
   ];
   assert.deepEqual(summaryOf({ call: call({ bob: "timeout", carol: "inviting", dave: "received" }), entries }), [
-    "bob: no answer after 2.000 s, 2 devices were online, sent 2 times, no ack", "dave: rang after 2.000 s", "carol: no device was online",
+    "bob: no answer after 2.000 s, 2 devices were online, sent 2 times, no ack", "dave: rang after 2.000 s", "erin: rang after 2.500 s", "carol: no device was online",
   ]);
 });
 
