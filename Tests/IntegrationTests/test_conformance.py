@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import RedisServer
-from harness.conformance import SHORT, check, deployment, fleet, told
+from harness.conformance import CONNECTIONS, SHORT, check, deployment, fleet, told
 from harness.gateway import Gateway
 from harness.media import LiveKit
 from harness.push_providers import PushProviders
@@ -17,8 +17,6 @@ from harness.sentinels import SentinelFleet
 
 _brief = pytest.mark.conformance
 """The marker of tests with short timers, which no browser may delay."""
-_CONNECTIONS = "^[15]"
-"""Sections 1 and 5 of docs/protocol.md: connections, presence, deliveries, resends and acks."""
 
 
 @_brief
@@ -35,7 +33,7 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
 
 @_brief
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("sections", [_CONNECTIONS, pytest.param("", marks=pytest.mark.long)])
+@pytest.mark.parametrize("sections", [CONNECTIONS, pytest.param("", marks=pytest.mark.long)])
 def test_a_deployment_with_three_brokers_conforms(tmp_path: Path, sections: str) -> None:
     """Devices of the same user, and users of the same call, are at different brokers, with QoS 1."""
     only = ["-k", sections] if sections else []

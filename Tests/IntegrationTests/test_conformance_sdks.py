@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import LENIENT, SHORT, check, scenarios, whole_deployment
+from harness.conformance import CONNECTIONS, LENIENT, SHORT, check, scenarios, whole_deployment
 from harness.web import MISSING
-
-_MACHINE = "^[15]"
-"""Sections 1 and 5 of docs/protocol.md: connections, presence, deliveries, resends and acks."""
 
 _needs_node = pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
 
@@ -30,7 +27,7 @@ _needs_node = pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MI
     ],
 )
 def test_an_sdk_conforms_in_what_its_machine_decides(tmp_path: Path, device: str, qos: str) -> None:
-    with_machine, by_hand = _play(tmp_path, device, qos, "-k", _MACHINE)
+    with_machine, by_hand = _play(tmp_path, device, qos, "-k", CONNECTIONS)
     assert with_machine >= 90 and by_hand <= 40, f"{with_machine} with the machine, {by_hand} by hand"
 
 

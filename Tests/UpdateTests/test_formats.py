@@ -26,7 +26,7 @@ def test_settings_of_the_old_build_are_read(old: Build, new: Build, tmp_path: Pa
 
 
 def test_settings_that_only_the_new_build_has_are_refused_by_the_old(old: Build, new: Build, tmp_path: Path) -> None:
-    """Therefore docs/deployment.md asks operators to wait with such settings until there is no way back."""
+    """Therefore docs/operations.md asks operators to wait with such settings until there is no way back."""
     example = tmp_path / "new.json"
     example.write_text(new.run("config", "--example"))
     checked = run("config", "--check", str(example), program=old.program)

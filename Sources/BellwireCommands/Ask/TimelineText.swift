@@ -36,8 +36,8 @@ struct TimelineText {
     }
 
     /// Returns the reason why an invitation rang no device of the user: no device was online, or the online devices
-    /// sent no ack and no request. Returns nil for a user who was not invited, or whose device has reacted, perhaps by a
-    /// ring check after a push.
+    /// sent no ack and no request. Returns nil for a user who was not invited, or whose device has reacted, perhaps by
+    /// a ring check after a push.
     private static func silence(of user: UserID, _ entries: [TraceEntry]) -> String? {
         var sends = 0
         var mostOnline = 0

@@ -52,7 +52,7 @@ final class BenchDeployment {
         }
     }
 
-    /// Starts Redis as docs/deployment.md recommends: Redis logs every write, and the log is on disk within a second.
+    /// Starts Redis with `appendfsync everysec` (docs/performance.md): the log of each write is on disk within a second.
     /// Redis does not rewrite a log that has doubled: with a million calls that takes half a minute and a core, and
     /// would fall into some measurements and not into others.
     private static func startRedis(_ port: Int, _ directory: String) throws(DeploymentError) -> ChildProcess {

@@ -28,6 +28,8 @@ SHORT = {
     "session_memory": "4s",
 }
 """Timers of a deployment that is to be checked fast. Heartbeats are told by `welcome`."""
+CONNECTIONS = "^[15]"
+"""The pattern of sections 1 and 5 of docs/protocol.md: connections, presence, deliveries, resends and acks."""
 LENIENT = SHORT | {"caller_grace": "5s"}
 """For devices that take a second to connect again: a caller who comes back must not be lost meanwhile."""
 TOLD = ("caller_grace", "not_received_after", "invitation_timeout", "ended_retention", "empty_call_timeout")

@@ -171,8 +171,9 @@ const person = (user: unknown, device: unknown): string =>
  * Returns a line per invitee with the results of the call, and the reason why an invitation rang no device of the
  * invitee.
  */
-export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): string[] {
-  const silences = silencesOf(entries);
+export function summaryOf({ call, entries, omitted }: Pick<Trace, "call" | "entries" | "omitted">): string[] {
+  // A dropped entry may have been an ack.
+  const silences = omitted > 0 ? [] : silencesOf(entries);
   const moments = new Map<string, string[]>();
   for (const { kind, at, changes } of entries) {
     if (kind !== "transition" || !Array.isArray(changes)) continue;
