@@ -79,6 +79,7 @@ let service: [Target] = [
     .target(name: "CBuildCommit", cSettings: [.define("BELLWIRE_COMMIT", to: "\"\(commit)\"")]),
     .target(name: "CProcess", dependencies: ["CBuildCommit"]),
     .target(name: "CBrokerSocket"),
+    .target(name: "CGatewayFiles"),
     .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
 
     .target(name: "Support", swiftSettings: strict),
@@ -121,12 +122,10 @@ let service: [Target] = [
         name: "Gateway",
         dependencies: [
             "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Delivery", "SignalingProtocol", "Support",
-            "Tokens", "ZegoCallProtocol",
+            "Tokens", "ZegoCallProtocol", "CGatewayFiles",
         ],
-        resources: [
-            .embedInCode("openapi.yaml"), .embedInCode("AdminPage/admin.html"), .embedInCode("AdminPage/admin.css"),
-            .embedInCode("AdminPage/admin.js"),
-        ], swiftSettings: strict),
+        // `CGatewayFiles` contains these files.
+        exclude: ["openapi.yaml", "AdminPage"], swiftSettings: strict),
     .target(
         name: "Tokens", dependencies: ["SignalingProtocol", "Support", "COpenSSL"], swiftSettings: strict),
     .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),

@@ -1,12 +1,13 @@
+import CGatewayFiles
 import HTTPServing
 
 /// The admin page (docs/operations.md, The admin page): a client of `/v1/admin` that is part of the program. Its files
 /// tell nothing and need no token; the page asks the administrator for one.
 enum AdminPage {
     private static let files: [String: (contentType: String, bytes: [UInt8])] = [
-        "": ("text/html; charset=utf-8", PackageResources.admin_html),
-        "admin.css": ("text/css; charset=utf-8", PackageResources.admin_css),
-        "admin.js": ("text/javascript; charset=utf-8", PackageResources.admin_js),
+        "": ("text/html; charset=utf-8", [UInt8](bellwire_admin_html)),
+        "admin.css": ("text/css; charset=utf-8", [UInt8](bellwire_admin_css)),
+        "admin.js": ("text/javascript; charset=utf-8", [UInt8](bellwire_admin_js)),
     ]
 
     /// Allows only the page's own files and its own gateway. No other page may frame this page, because a frame would

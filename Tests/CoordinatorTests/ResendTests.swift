@@ -19,11 +19,13 @@ struct ResendTests {
         world.published.filter { $0.topic == topic && $0.event?.name == name }.map(\.at)
     }
 
+    private func times(inSeconds seconds: Milliseconds...) -> [Milliseconds] { seconds.map { $0 * 1_000 } }
+
     @Test func anInvitationIsResentUntilItExpires() {
         alice.invite("bob")
         world.pass(seconds: 200)
         #expect(times(.invited, to: "bob") == [0])
-        #expect(times(.invited, to: "bob/phone") == [1, 3, 7, 15, 23, 31, 39, 47, 55].map { $0 * 1000 })
+        #expect(times(.invited, to: "bob/phone") == times(inSeconds: 1, 3, 7, 15, 23, 31, 39, 47, 55))
     }
 
     @Test func aLongInvitationIsResentToItsEnd() {
@@ -40,7 +42,7 @@ struct ResendTests {
         bob.accept()
         world.pass(seconds: 200)
         let sent = times(.userStateChanged, to: "alice/phone")
-        #expect(sent.filter { $0 > 5_000 } == [1, 3, 7, 15, 23, 31, 39, 47, 55].map { 5_000 + $0 * 1000 })
+        #expect(sent.filter { $0 > 5_000 } == times(inSeconds: 6, 8, 12, 20, 28, 36, 44, 52, 60))
         #expect(sent.filter { $0 == 5_000 }.count == 2)
     }
 
@@ -50,8 +52,7 @@ struct ResendTests {
         alice.cancel()
         world.pass(seconds: 200)
         #expect(times(.cancelled, to: "bob") == [10_000])
-        #expect(
-            times(.cancelled, to: "bob/phone") == [11, 13, 17, 25, 33, 41, 49, 57, 65].map { $0 * 1000 })
+        #expect(times(.cancelled, to: "bob/phone") == times(inSeconds: 11, 13, 17, 25, 33, 41, 49, 57, 65))
         #expect(times(.invited, to: "bob/phone").allSatisfy { $0 < 10_000 })
     }
 
@@ -95,8 +96,8 @@ struct ResendTests {
         let web = world.phone("bob/web", acks: false)
         #expect(web.names == [.invited])
         world.pass(seconds: 16)
-        #expect(times(.invited, to: "bob/web") == [10, 11, 13, 17, 25].map { $0 * 1000 })
-        #expect(times(.invited, to: "bob/phone") == [1, 3, 7, 15, 23].map { $0 * 1000 })
+        #expect(times(.invited, to: "bob/web") == times(inSeconds: 10, 11, 13, 17, 25))
+        #expect(times(.invited, to: "bob/phone") == times(inSeconds: 1, 3, 7, 15, 23))
     }
 
     @Test func aResendCarriesWhatIsOwedThen() throws {
@@ -173,7 +174,7 @@ struct ResendTests {
     @Test func notYetReceivedResendsTheInvitationFromThenOn() {
         alice.invite("bob") { $0.notReceivedCheck = true }
         world.pass(seconds: 14)
-        #expect(times(.invited, to: "bob/phone") == [1, 3, 6, 8, 12].map { $0 * 1000 })
+        #expect(times(.invited, to: "bob/phone") == times(inSeconds: 1, 3, 6, 8, 12))
     }
 
     @Test func nothingIsSentOnceAllIsOver() {
