@@ -70,8 +70,9 @@ class Turn(Child):
         packet."""
         # Each time another user: allocations stay when a client just goes.
         said = self.ask(*credentials(f"user-{host}"), "-m", "1", "-e", host, "-r", str(port))
-        assert ("403 (Forbidden IP)" in said) != ("start_mclient" in said), said
-        return "403" not in said
+        is_forbidden = "403 (Forbidden IP)" in said
+        assert is_forbidden != ("start_mclient" in said), said
+        return not is_forbidden
 
 
 def credentials(user: str, ends_in: int = 3600) -> tuple[str, str]:
