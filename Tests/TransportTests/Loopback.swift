@@ -44,9 +44,9 @@ enum Loopback {
         return nil
     }
 
-    /// Waits for a server to listen, for ten seconds at most.
+    /// Waits for a server to listen, for thirty seconds at most.
     static func isListening(_ port: Int) -> Bool {
-        let end = ContinuousClock.now + .seconds(10)
+        let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
             if let socket = connected(to: port) { return close(socket) == 0 }
             usleep(5_000)

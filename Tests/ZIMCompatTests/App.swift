@@ -65,14 +65,14 @@ final class Log: ZIMEventHandler, Sendable {
     }
 }
 
-/// Waits until the condition holds; fails after 10 s.
+/// Waits until the condition holds; fails after 30 s.
 func eventually(
     _ what: @autoclosure () -> String, _ place: SourceLocation, _ condition: () -> Bool
 ) async {
-    let end = ContinuousClock.now + .seconds(10)
+    let end = ContinuousClock.now + .seconds(30)
     while !condition() {
         guard ContinuousClock.now < end else {
-            Issue.record("not within 10 s: \(what())", sourceLocation: place)
+            Issue.record("not within 30 s: \(what())", sourceLocation: place)
             return
         }
         try? await Task.sleep(for: .milliseconds(2))
