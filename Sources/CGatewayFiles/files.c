@@ -1,7 +1,7 @@
 #include "bellwire_gateway_files.h"
 
-/* In C, since `embedInCode` of SwiftPM writes an array literal: the Swift compiler takes some fifty seconds for 145,000 elements.
-   Swift's clang has `#embed` in all modes of C. */
+/* In C, since `embedInCode` of SwiftPM writes an array literal: the Swift compiler takes some fifty seconds for 145,000
+   elements. Swift's clang has `#embed` in all modes of C. */
 #pragma clang diagnostic ignored "-Wc23-extensions"
 
 static const unsigned char openapi_yaml[] = {
